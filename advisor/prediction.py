@@ -44,7 +44,8 @@ def quantiles(values: Array, shares: Sequence[float]) -> Array:
     below = np.floor(at).astype(int)
     above = np.minimum(below + 1, len(values) - 1)
     ordered = np.sort(values, axis=0)  # a third of what np.partition takes on a few hundred draws
-    low, high = ordered[below], ordered[above]
+    low = ordered[below]
+    high = ordered[above]
     part = (at - below).reshape(-1, *([1] * (values.ndim - 1)))
     found = np.where(part < 0.5, low + (high - low) * part, high - (high - low) * (1.0 - part))
     return np.where(np.isnan(ordered[-1]), np.nan, found)  # not a number stands last

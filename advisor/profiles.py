@@ -44,7 +44,8 @@ def read_file(
     Raises AdvisorError, which names `instead`, when that cannot be. Devices and pipes are refused:
     they need not end.
     """
-    display, remedy = shown_path(path), instead and f"; {instead}"
+    display = shown_path(path)
+    remedy = instead and f"; {instead}"
     try:
         mode = path.stat().st_mode
     except OSError as error:

@@ -120,7 +120,8 @@ EMPTY = frozenset(
 """Words that tables write for a cell that says nothing; `nan` says so in tables that programs
 wrote, too."""
 NOT_STATED = EMPTY | {"nan"}
-YES, NO = frozenset({"1", "1.0", "true", "yes"}), frozenset({"0", "0.0", "false", "no"})
+YES = frozenset({"1", "1.0", "true", "yes"})
+NO = frozenset({"0", "0.0", "false", "no"})
 """Words for a flag that is set, and for one that is not."""
 
 

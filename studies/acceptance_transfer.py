@@ -94,7 +94,8 @@ def _apart() -> set[str]:
 
 def _of_rows() -> Iterator[tuple[object, ...]]:
     for row in published_rows(*COLLECTIONS).to_dict("records"):
-        length, task = float(row["accepted_length"] or 0.0), row["task"]
+        length = float(row["accepted_length"] or 0.0)
+        task = row["task"]
         n_draft = float(row["draft_tokens_k"] or 0.0)
         if not 1.0 < length < n_draft + 1.0 or not task or row["defect"]:
             continue
@@ -136,11 +137,9 @@ def _domain_curves() -> list[AcceptanceCurve]:
 def _of_curves(curves: Iterable[AcceptanceCurve]) -> Iterator[tuple[object, ...]]:
     for curve in curves:
         title = next(title for word, title in TITLES.items() if word in curve.source)
-        place, kind, task = (
-            laboratory_of(title),
-            load_drafter(curve.drafter_id).kind,
-            task_of(curve.dataset),
-        )
+        place = laboratory_of(title)
+        kind = load_drafter(curve.drafter_id).kind
+        task = task_of(curve.dataset)
         head = f"{curve.checkpoint or curve.model_id} {curve.drafter_id}"
         for n_draft, length in zip(curve.n_draft, curve.accepted_length, strict=True):
             if task and 1.0 < length < n_draft + 1.0:
@@ -187,7 +186,8 @@ def estimate(found: Sequence[Difference]) -> tuple[float, float, int]:
     inside = np.array(
         [value - np.mean(values) for values in by_laboratory.values() for value in values]
     )
-    free, n = len(inside) - len(means), len(means)
+    free = len(inside) - len(means)
+    n = len(means)
     within = float((inside**2).sum() / free) if free else 0.0
     between = float(means.var(ddof=1)) * (1.0 + 1.0 / n) if n > 1 else 0.0
     return float(means.mean()), within + between, n - 1
@@ -347,7 +347,8 @@ def main(arguments: Sequence[str]) -> None:
     if set(arguments) - {"--write"}:
         raise AdvisorError(f"{' '.join(arguments)}: only --write is known")
     lengths = measured_lengths()
-    found, over_context = transfers(lengths), contexts()
+    found = transfers(lengths)
+    over_context = contexts()
     judged = held_out_table(held_out_lengths(lengths))
     print(f"{table(found)}\n\nLaboratories left out, root mean square of the log odds\n{judged}\n")
     for one in over_context:

@@ -39,7 +39,8 @@ from studies.published import PublishedPoint, points_of
 
 BLIND = data_root() / "docs" / "blind"
 SOURCE = "https://github.com/vllm-project/vllm/issues/46295, comment of 2026-09-22"
-BATCHES, DRAFTS = (1, 4, 16, 64), (0, 1, 2, 4, 8)
+BATCHES = (1, 4, 16, 64)
+DRAFTS = (0, 1, 2, 4, 8)
 NAMED = ("qwen3-30b-a3b", "mixtral-8x7b")
 """Of the families that the issue names, the members that one H200 holds in bf16."""
 LIKELY = (
@@ -117,7 +118,8 @@ def _of_model(model_id: str) -> pd.DataFrame:
     )  # the band of the round alone
     setup = dataclasses.replace(setup, acceptance=known)
     curve = curve_for(setup, BATCHES, DRAFTS)
-    column, verified = curve.batches[:, None], curve.drafts + 1.0
+    column = curve.batches[:, None]
+    verified = curve.drafts + 1.0
     values = {
         "batch_size": np.broadcast_to(column, curve.round_s.shape).astype(int),
         "n_draft": np.broadcast_to(curve.drafts, curve.round_s.shape),
@@ -177,10 +179,8 @@ def freeze(folder: Path, grid: pd.DataFrame) -> str:
 
 def frozen(folder: Path) -> pd.DataFrame:
     """A frozen grid. Raises AdvisorError where its hash is not the one it was frozen with."""
-    path, meta = (
-        folder / "grid.csv",
-        yaml.safe_load((folder / "meta.yaml").read_text(encoding="utf-8")),
-    )
+    path = folder / "grid.csv"
+    meta = yaml.safe_load((folder / "meta.yaml").read_text(encoding="utf-8"))
     if sha256_of(path) != meta["sha256"]:
         raise AdvisorError(
             f"{path} is not what was frozen on {meta['date']}: its hash differs; restore the file"

@@ -224,7 +224,8 @@ def _gemm(
     launches = _named(tables("activation_scale", hardware.id))
     newest = {(one["engine"], one["dtype"]): (one, frame) for one, frame in _groups(gemm, IDENTITY)}
     for identity, frame in _groups(gemm, IDENTITY):
-        engine, dtype = identity["engine"], identity["dtype"]
+        engine = identity["engine"]
+        dtype = identity["dtype"]
         if dtype not in BYTES_PER_WEIGHT:
             continue
         own = (

@@ -362,7 +362,8 @@ def answered(frame: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for row in frame.to_dict("records"):
         cells = {str(name): cell for name, cell in row.items()}
-        laboratory, reason = laboratory_of(str(cells["source_title"])), _refusal(cells)
+        laboratory = laboratory_of(str(cells["source_title"]))
+        reason = _refusal(cells)
         plain_s, speculative_s = measured_times(cells)
         rows.append(
             {

@@ -180,7 +180,8 @@ def report(folders: Sequence[Path]) -> str:
     ]
     rows = table_of(whole, cells)
     names = set(map(_design_of, whole))
-    plain, rounds = rows[rows["n_draft"] == 0], rows[rows["n_draft"] > 0]
+    plain = rows[rows["n_draft"] == 0]
+    rounds = rows[rows["n_draft"] > 0]
     lines = [
         f"{len(folders)} designs, {len(cells)} cells, {len(timed)} timed as asked",
         f"control within {NOISE_LIMIT:.0%}: {cells['held'].sum()} ({cells['held'].mean():.0%}); "
@@ -240,7 +241,8 @@ def granularity(points: Sequence[Point], cells: pd.DataFrame) -> list[str]:
         rows[rows["design"] == name].set_index(["batch", "n_draft"]) for name in EQUAL_BYTES
     )
     ratio = (fine[["measured", "apart"]] / coarse[["measured", "apart"]]).dropna()
-    true, said = ratio["measured"].median(), ratio["apart"].median()
+    true = ratio["measured"].median()
+    said = ratio["apart"].median()
     each_s = (
         (fine["measured"] - coarse["measured"]) / (fine["visits"] - coarse["visits"])
     ).dropna()

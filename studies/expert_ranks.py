@@ -54,7 +54,8 @@ def preset_rows(presets: Sequence[RoutingPreset]) -> Iterator[tuple[str, ...]]:
     mean rank's, counted and (assumed); last those of a balanced layout in the largest step.
     """
     for preset in presets:
-        n, k = int(preset.n_experts or 0), int(preset.n_active or 0)
+        n = int(preset.n_experts or 0)
+        k = int(preset.n_active or 0)
         cv, phi, rho = (item.value for item in preset.parameters)
         loads = skewed_loads(n, k, cv, LAYERS, np.random.default_rng(0))
         for ranks in (size for size in (8, 32) if _shared(preset, size)):
@@ -87,8 +88,11 @@ class Cell:
 def _cell(
     loads: Array, k: int, ranks: int, cell: tuple[int, int, int], correlation: tuple[float, float]
 ) -> Cell:
-    n, (batch, tokens, draws) = loads.shape[1], cell
-    read, touched, rows = 0.0, 0.0, np.zeros(2)
+    n = loads.shape[1]
+    (batch, tokens, draws) = cell
+    read = 0.0
+    touched = 0.0
+    rows = np.zeros(2)
     for draw in range(draws):
         ids = drawn_choices(loads, k, batch, tokens, np.random.default_rng((1, draw)), *correlation)
         for at, layout in enumerate((contiguous(n, ranks), balanced(loads, ranks))):
@@ -108,15 +112,15 @@ def layer_spreads(unions: Unions) -> Array:
     The CV whose touched experts are those counted, by bisection: with one token each, correlation
     plays no part.
     """
-    counted, widest = unions.by_layer[1, :, -1], float(unions.tokens[-1])
-    low, high = (
-        np.zeros_like(counted),
-        np.full_like(counted, np.sqrt(unions.n_experts / unions.n_active - 1.0)),
-    )
+    counted = unions.by_layer[1, :, -1]
+    widest = float(unions.tokens[-1])
+    low = np.zeros_like(counted)
+    high = np.full_like(counted, np.sqrt(unions.n_experts / unions.n_active - 1.0))
     for _ in range(40):
         middle = 0.5 * (low + high)
         more = touched_experts(widest, 1.0, unions.n_experts, unions.n_active, middle) > counted
-        low, high = np.where(more, middle, low), np.where(more, high, middle)
+        low = np.where(more, middle, low)
+        high = np.where(more, high, middle)
     return np.asarray(0.5 * (low + high))
 
 
@@ -156,9 +160,8 @@ def worse_with_copies(cases: int = 200) -> tuple[int, float]:
         rng = np.random.default_rng(case)
         loads = skewed_loads(256, 8, float(rng.uniform(0.1, 1.5)), 1, rng)
         ranks = int(rng.choice([8, 16, 32, 64]))
-        without, with_copies = (
-            balanced(loads, ranks, copies).rank_loads(loads).max() for copies in (0, ranks)
-        )
+        without = balanced(loads, ranks, 0).rank_loads(loads).max()
+        with_copies = balanced(loads, ranks, ranks).rank_loads(loads).max()
         grown.append(with_copies / without - 1.0)
     worse = [one for one in grown if one > 1e-9]
     return len(worse), float(max(worse, default=0.0))
@@ -196,7 +199,8 @@ MIXED = "all"
 """The prompt set that holds every category: mixed traffic. All others are one domain each."""
 SHORT = 8
 """Lengths up to which the form is fitted where longer ones judge it. [tokens]"""
-_START, _BOUNDS = (0.9, 0.08, 0.3), ((0.01, 1e-4, 1e-4), (5.0, 0.9, 0.9))
+_START = (0.9, 0.08, 0.3)
+_BOUNDS = ((0.01, 1e-4, 1e-4), (5.0, 0.9, 0.9))
 
 
 @dataclass(frozen=True)
@@ -237,7 +241,8 @@ def measured_unions() -> dict[str, Unions]:
     columns = ["experts_one_sequence", "experts_n_sequences"]
     found = {}
     for name, rows in frame.groupby("prompt_set", sort=True):
-        mean, layers = rows[rows["layer"] == "mean"], rows[rows["layer"] != "mean"]
+        mean = rows[rows["layer"] == "mean"]
+        layers = rows[rows["layer"] != "mean"]
         tokens = mean["tokens"].to_numpy(float)
         by_layer = (
             layers[columns].to_numpy().reshape(-1, len(tokens), len(columns)).transpose(2, 0, 1)

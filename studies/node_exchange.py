@@ -151,7 +151,8 @@ def _line(one: Array, many: Array, measured: Array, offset: float) -> tuple[floa
     return float(first), float(second) * 1e-6
 
 
-_HIDDEN, _ACTIVE = 7168.0, 8.0
+_HIDDEN = 7168.0
+_ACTIVE = 8.0
 
 
 @cache
@@ -175,7 +176,8 @@ def _exchange(
 ) -> dict[str, float]:
     """The arguments of `laws.expert_exchange`, or of `laws.prompt_exchange`, for a row, by
     symbol."""
-    shape, place = MoeShape.of(setup.architecture), Placement(expert_parallel=row.ranks)
+    shape = MoeShape.of(setup.architecture)
+    place = Placement(expert_parallel=row.ranks)
     (found,) = exchanges(
         setup.architecture,
         costs,
@@ -225,10 +227,13 @@ FORMS = {
 def forms_s(row: Published) -> dict[str, float]:
     """Time of a direction by each of FORMS. [s]"""
     setup = _setup(row.accelerator, row.eight_bits)
-    values, alone = _exchange(row, setup, setup.costs), charged_s(row, network=False)
+    values = _exchange(row, setup, setup.costs)
+    alone = charged_s(row, network=False)
     link = load_hardware(row.accelerator).link_bytes_per_s
     assert link is not None
-    share, travels, rate = values["s"], values["X_net"], values["BW_net"]
+    share = values["s"]
+    travels = values["X_net"]
+    rate = values["BW_net"]
     times = (
         charged_s(row),
         float(laws.expert_exchange(**{**values, "t_net": 0.0})) / (2.0 * values["L"]),
@@ -356,7 +361,8 @@ def main() -> None:
     """Print the tables in Markdown."""
     found = published()
     table = [row for row in found if row.fitted_on]
-    fit, out = fitted(table), sys.stdout
+    fit = fitted(table)
+    out = sys.stdout
     out.write(
         f"t_net {_us(fit.t0_s)}, {fit.share_of_card:.3f} of the card; t0 inside a node "
         f"{_us(fit.node.t0_s)}\n\n"

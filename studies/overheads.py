@@ -78,7 +78,8 @@ _MAX_ROUNDS = 20
 
 def fit_to_the_end() -> None:
     """Fit in rounds, each on the constants of the last, and write the records once they stand."""
-    prior, (points, refused) = _prior_fit(), points_of(fitted_rows(), other_models=True)
+    prior = _prior_fit()
+    (points, refused) = points_of(fitted_rows(), other_models=True)
     points = [_seen_by(point, prior) for point in points]
     # A row weighs by its tier under the prior, so that it does not weigh by what was fitted on it.
     points = [replace(point, tier=tier_of(point.curve())) for point in points]
@@ -101,7 +102,8 @@ def fit_to_the_end() -> None:
 def _seen_by(point: PublishedPoint, fit: OverheadFit) -> PublishedPoint:
     """The point as its scenario is predicted with the constants of a fit, and the law of its own
     class."""
-    hardware, own = point.setup.hardware, point.setup.costs.host_one_gpu_share
+    hardware = point.setup.hardware
+    own = point.setup.costs.host_one_gpu_share
     today = class_today(point.scenario.engine, hardware.vendor, hardware.generation)
     return seen_by(
         point, with_costs(point.setup, **costs_by(fit, today) | {"host_one_gpu_share": own})
@@ -113,7 +115,8 @@ def build_fit(
 ) -> tuple[OverheadFit, tuple[HeldOutFit, ...]]:
     """Fit on all rows that may choose something and that the model can express. Residuals on
     laboratories left out."""
-    model, models = fit_overheads(points, COMMON_SHARE, classes_today()), held_out_fits(points)
+    model = fit_overheads(points, COMMON_SHARE, classes_today())
+    models = held_out_fits(points)
     drawn = held_out_draws(points, models)
     fit = OverheadFit(
         records=_records(model),
@@ -245,7 +248,8 @@ MIN_LAUNCH_S = 2e-6
 graph (assumed). The fit of TensorRT-LLM comes to rest on it: its measured kernels add up to the
 measured step, or a little more. [s]"""
 MIN_POINTS = 4
-LAUNCH, NORM = "launch_per_layer_s", "query_key_norm_s"
+LAUNCH = "launch_per_layer_s"
+NORM = "query_key_norm_s"
 LEAST_S = {LAUNCH: MIN_LAUNCH_S, NORM: 0.0}
 ASSUMED_S = {LAUNCH: PRIOR_LAUNCH_S, NORM: 0.0}
 """What is assumed of each before any model: norms are then among the launches. [s]"""
@@ -300,9 +304,11 @@ def _norms(engine: Engine, rows: pd.DataFrame) -> list[SmallLaunch]:
     Where no model was seen on today's kind (it may be the one left out), the engine's other models
     serve.
     """
-    first, day = str(engine.norms_apart_before), engine.norms_apart_before_date
+    first = str(engine.norms_apart_before)
+    day = engine.norms_apart_before_date
     is_old = rows["version"].map(lambda version: is_before(str(version), first, day))
-    old, today = (_missing(each, "normed_layers") for each in (rows[is_old], rows[~is_old]))
+    old = _missing(rows[is_old], "normed_layers")
+    today = _missing(rows[~is_old], "normed_layers")
     named = {"engine": engine.id, "name": NORM}
     found = [_launch_record(named, today or old)] if today or old else []
     border = {**named, "before_version": first, "before_date": day}
@@ -385,7 +391,8 @@ def _with_records(rows: pd.DataFrame, records: Sequence[SmallLaunch]) -> pd.Data
 
 def _moved(rows: pd.DataFrame, launch_s: np.ndarray, norm_s: np.ndarray) -> pd.DataFrame:
     """`rows` with other small launches: they stand in the plain step once, whatever the batch."""
-    layers, normed = rows["n_layers"], rows["normed_layers"]
+    layers = rows["n_layers"]
+    normed = rows["normed_layers"]
     charged_s = laws.launches(rows["launch_per_layer_s"], layers) + laws.norms(
         rows["query_key_norm_s"], normed
     )

@@ -146,9 +146,11 @@ EAGLE_CURVES = {
 the five models."""
 PUBLISHED_WORST = {1: 0.26, 2: 0.38, 3: 0.54}
 """Worst slowdown of static K=1..3 in arXiv:2506.20675. [-]"""
-PUBLISHED_CASCADE_WORST, PUBLISHED_GAIN = 0.05, (0.07, 0.14)
+PUBLISHED_CASCADE_WORST = 0.05
+PUBLISHED_GAIN = (0.07, 0.14)
 """Cascade's worst slowdown, and its gain over static K by model, there. [-]"""
-PUBLISHED_COST_AT_7, PUBLISHED_ETR_AT_7 = 2.3, 3.2
+PUBLISHED_COST_AT_7 = 2.3
+PUBLISHED_ETR_AT_7 = 3.2
 """Mixtral, K = 7, code. [plain steps], [tokens per round]"""
 
 
@@ -229,7 +231,8 @@ def paper_study(eagle_spread: float = 0.0, n_requests: int = 200) -> PaperStudy:
     ):
         for model in (*PAPER_MODELS, MIXTRAL_IN_BF16):
             name = f"{model.label} / {drafter}"
-            costs[name], processes[name] = paper_costs(model, drafter), workloads
+            costs[name] = paper_costs(model, drafter)
+            processes[name] = workloads
     bad = tuple(always_bad(name, cost) for name, cost in costs.items())
     cold = {
         name: always_bad(name, replace(cost, draft_warm_s=np.zeros(1)))
@@ -273,7 +276,8 @@ class PublishedFigure:
 def published_figures(study: PaperStudy) -> tuple[PublishedFigure, ...]:
     """Published slowdowns and gains beside the study's. Worst over models and workloads, gains by
     model."""
-    ngram, eagle = (summarise_study(rows_of(study.rows, drafter)) for drafter in ("ngram", "eagle"))
+    ngram = summarise_study(rows_of(study.rows, "ngram"))
+    eagle = summarise_study(rows_of(study.rows, "eagle"))
 
     def worst(what: str, published: tuple[float, float], policy: str) -> PublishedFigure:
         ends = [(found.worst_slowdown[policy],) * 2 for found in (ngram, eagle)]

@@ -42,7 +42,8 @@ SHOWN_BATCHES = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024)
 
 def document() -> str:
     """The whole page, Markdown."""
-    study, passages = paper_study(n_requests=N_REQUESTS), paper_study(EAGLE_SPREAD, N_REQUESTS)
+    study = paper_study(n_requests=N_REQUESTS)
+    passages = paper_study(EAGLE_SPREAD, N_REQUESTS)
     parts = [_HEAD, _SETTING, _headline(study, passages), _by_model(study), _needed(study), _WHY]
     parts += [
         _cohere(
@@ -94,10 +95,12 @@ _WHY = """### What does not match, and why
 
 
 def _headline(study: PaperStudy, passages: PaperStudy) -> str:
-    ngram, eagle = (rows_of(study.rows, drafter) for drafter in ("ngram", "eagle"))
+    ngram = rows_of(study.rows, "ngram")
+    eagle = rows_of(study.rows, "eagle")
     moving = rows_of(passages.rows, "eagle")
     summaries = [summarise_study(rows) for rows in (ngram, eagle, moving)]
-    warm, cold = study.always_bad, tuple(study.always_bad_cold.values())
+    warm = study.always_bad
+    cold = tuple(study.always_bad_cold.values())
     cases = (("ngram", warm), ("eagle", warm), ("eagle", cold))
     bad = [[item for item in items if item.model.endswith(drafter)] for drafter, items in cases]
 
@@ -273,7 +276,8 @@ def verdict(item: CohereK) -> str:
     moves = np.diff(best)
     if np.all(moves <= 0):
         return "non-increasing in batch."
-    top, first = int(best.max()), int(best[0])
+    top = int(best.max())
+    first = int(best[0])
     rising = np.flatnonzero(best == top)
     gain = item.curve.speedup[rising, top] / item.curve.speedup[rising, first] - 1
     turns = np.sign(moves[moves != 0])
@@ -282,7 +286,8 @@ def verdict(item: CohereK) -> str:
         if np.all(np.diff(turns) <= 0)
         else "rises and falls more than once"
     )
-    start, end = (int(item.curve.batches[row]) for row in (rising[0], rising[-1]))
+    start = int(item.curve.batches[rising[0]])
+    end = int(item.curve.batches[rising[-1]])
     where = f"at batch {start}" if start == end else f"from batch {start} to {end}"
     most = int(item.curve.batches[rising[gain.argmax()]])
     return (

@@ -59,7 +59,8 @@ from studies.validation.outside import (
 from studies.validation.tables import markdown_table
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENT, NOTES = ROOT / "docs" / "sources.md", ROOT / "docs" / "decisions"
+DOCUMENT = ROOT / "docs" / "sources.md"
+NOTES = ROOT / "docs" / "decisions"
 N_REQUESTS = 120
 """Simulated for each workload of Cascade's comparison: worst slowdowns repeat within a point.
 [-]"""
@@ -152,11 +153,14 @@ def quantities() -> dict[str, Ours]:
 def curve_quantities() -> dict[str, Ours]:
     """Command A+ and dense Command A over batch at K = 3, and their best K."""
     moe, dense = cohere()
-    speedup, flat = moe.speedup[:, 0], dense.speedup[:, 0]
-    sweet, later = np.flatnonzero((_B >= 4) & (_B <= 16)), np.flatnonzero((_B >= 2) & (_B <= 64))
+    speedup = moe.speedup[:, 0]
+    flat = dense.speedup[:, 0]
+    sweet = np.flatnonzero((_B >= 4) & (_B <= 16))
+    later = np.flatnonzero((_B >= 2) & (_B <= 64))
     best = int(sweet[speedup[sweet].argmax()])
     late = _B >= 64
-    plain_s, parts = moe.plain_step_s, moe.round_components
+    plain_s = moe.plain_step_s
+    parts = moe.round_components
     # What verified tokens add beyond their kernels is a correction: the decline must not rest on
     # it.
     uncorrected = (
@@ -276,7 +280,8 @@ def moesd_quantities() -> dict[str, Ours]:
     found["moesd/batch of the highest"] = _value(highest["batch_size"])
     batches = np.array([1, 2, 4, 8, 16, 32, 64, 128, 256, 512])
     curve = curve_for(load_setup(MOESD), batches, [4], verify_tokens=4)
-    speedup, efficiency = curve.speedup[:, 0], 1.0 / curve.verify_ratio[:, 0]
+    speedup = curve.speedup[:, 0]
+    efficiency = 1.0 / curve.verify_ratio[:, 0]
     plateaus = {k: plateau(values) for k, values in by_active((4, 8, 16, 32)).items()}
     ridge = by_ridge()
     return found | {
@@ -302,10 +307,8 @@ def cascade() -> dict[str, Ours]:
     }
     found: dict[str, Ours] = {}
     for drafter, tail in (("ngram", ""), ("eagle", " eagle")):
-        worst, gains = (
-            by_drafter[drafter].worst_slowdown,
-            by_drafter[drafter].gain_over_best_static.values(),
-        )
+        worst = by_drafter[drafter].worst_slowdown
+        gains = by_drafter[drafter].gain_over_best_static.values()
         found |= {f"cascade/worst K {k}{tail}": _value(worst[f"static K={k}"]) for k in (1, 2, 3)}
         found[f"cascade/worst Cascade{tail}"] = _value(worst["Cascade"])
         found[f"cascade/least gain{tail}"], found[f"cascade/largest gain{tail}"] = (
@@ -437,7 +440,8 @@ def page(claims: Sequence[Claim], findings: Mapping[str, JudgedClaim]) -> str:
 
 def main() -> int:
     """Print the table; with --write, keep it. 1 where a claim left its state unexplained."""
-    claims, now = read_claims(), found_now()
+    claims = read_claims()
+    now = found_now()
     before = read_findings() if FOUND.exists() else {}
     print(*(described(claim, now[claim.id]) for claim in claims), sep="\n")
     print(_counts(now))

@@ -230,7 +230,8 @@ def test_readable_reports_draw_arrows_and_the_json_keeps_what_it_had() -> None:
     report = report_on()
     assert report.steps is not None
     effect = best_effects(report.steps, "tokens_per_s_per_gpu")[0]
-    what, arrow = change_text(effect, "speedup"), "\N{RIGHTWARDS ARROW}"
+    what = change_text(effect, "speedup")
+    arrow = "\N{RIGHTWARDS ARROW}"
     assert "->" in what
     prose = "\n".join(
         cell

@@ -30,7 +30,8 @@ from advisor.profiling.engine.runner import COLUMNS, Outcome, run
 from studies.engine_designs import PREFIX
 
 ROOT = Path(__file__).resolve().parents[1]
-BATCHES, DRAFTS = (1, 2, 4, 8, 16, 32), (0, 1, 2, 3, 5)
+BATCHES = (1, 2, 4, 8, 16, 32)
+DRAFTS = (0, 1, 2, 3, 5)
 
 
 class Design(NamedTuple):
@@ -162,11 +163,9 @@ def write_data_set(run_folder: Path, out: Path) -> None:
 
 def measure(options: argparse.Namespace) -> list[Outcome]:
     """Measure the designs one after the other, each its share of the time that is left. [s]"""
-    stop, began, outcomes = (
-        StopOnSignal("stopping; the same command goes on from here"),
-        time.monotonic(),
-        [],
-    )
+    stop = StopOnSignal("stopping; the same command goes on from here")
+    began = time.monotonic()
+    outcomes = []
     document = options.work / "hardware.json"
     if not document.exists():
         options.work.mkdir(parents=True, exist_ok=True)

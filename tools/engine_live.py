@@ -52,7 +52,8 @@ STEP = re.compile(
     r"(\d+) generation tokens"
 )
 TOKENS = 48
-READY_S, ANSWER_S = 600.0, 300.0
+READY_S = 600.0
+ANSWER_S = 300.0
 
 
 def small(n_active: int, shared: int) -> dict[str, Any]:
@@ -128,7 +129,8 @@ def write_model(folder: Path) -> tuple[Path, Path]:
     """(model, head): their config.json, and a tokenizer of made-up words, which a server asks
     for."""
     config = small(4, 0)
-    model, head = folder / "model", folder / "eagle3-head"
+    model = folder / "model"
+    head = folder / "eagle3-head"
     words = {f"w{index}": index for index in range(config["vocab_size"])}
     tokenizer = {"version": "1.0", "added_tokens": [], "pre_tokenizer": {"type": "Whitespace"}}
     tokenizer["model"] = {"type": "WordLevel", "vocab": words, "unk_token": "w0"}
@@ -250,7 +252,9 @@ def served(python: str, folder: Path) -> list[str]:
             )
         spent = counters(address)
     log = (folder / "serve.log").read_bytes()
-    problems, drafted, last = [], Counter[str](), (0, 0)
+    problems = []
+    drafted = Counter[str]()
+    last = (0, 0)
     for prompts, sequences, tokens in (
         map(int, found) for found in STEP.findall(log.decode(errors="replace"))
     ):

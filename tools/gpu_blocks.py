@@ -180,7 +180,8 @@ def meta_of(folder: Path) -> tuple[str, str]:
 
 def lines_of(folder: Path) -> list[dict[str, Any]]:
     """Lines that an engine's run has written, those cut off left out."""
-    found, path = [], folder / "lines.jsonl"
+    found = []
+    path = folder / "lines.jsonl"
     for line in (
         path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
     ):
@@ -375,7 +376,8 @@ def main(argv: list[str] | None = None) -> int:
     )
     parse.add_argument("--only", action="append", default=[], help="this block alone; repeatable")
     options = parse.parse_args(argv)
-    out, began = options.output.resolve(), time.monotonic()
+    out = options.output.resolve()
+    began = time.monotonic()
     for name, config in DESIGNS.items():
         (out / "designs" / name).mkdir(parents=True, exist_ok=True)
         (out / "designs" / name / "config.json").write_text(json.dumps(config), encoding="utf-8")
@@ -383,7 +385,8 @@ def main(argv: list[str] | None = None) -> int:
     ended: dict[str, dict[str, Any]] = {}
     with watched(out / "clocks.csv"):
         for block in BLOCKS:
-            left, start = options.budget_s - (time.monotonic() - began), time.time()
+            left = options.budget_s - (time.monotonic() - began)
+            start = time.time()
             if options.only and block.name not in options.only:
                 continue
             if meta_of(out / block.name)[0] == "complete":

@@ -65,10 +65,8 @@ def band_parts(setup: Setup, batch_size: float, n_draft: int) -> tuple[BandPart,
 
 def _alone(draws: Draws) -> Iterator[tuple[str, Draws]]:
     """Draws in which one kind varies and all others stay at their centre."""
-    central, no_error = (
-        {name: np.ones_like(x) for name, x in draws.factor.items()},
-        np.zeros_like(draws.routing_z),
-    )
+    central = {name: np.ones_like(x) for name, x in draws.factor.items()}
+    no_error = np.zeros_like(draws.routing_z)
     still = Draws(central, no_error, no_error, no_error, np.zeros_like(draws.per_k_z))
     kernels = {component.key: draws.factor[component.key] for component in KERNELS}
     overheads = {component.key: draws.factor[component.key] for component in OVERHEADS}
@@ -234,14 +232,16 @@ def advise(scenario: Scenario) -> Advice:
     curve = curve_for(setup, grid)
     row = int(np.searchsorted(grid, scenario.batch_size))
     values = schedule_values(setup, curve)
-    ranges, rows = ranges_of(setup, curve, values), draft_rows(setup, curve, row)
+    ranges = ranges_of(setup, curve, values)
+    rows = draft_rows(setup, curve, row)
     chosen = next(index for index, item in enumerate(rows) if item.recommended)
     drafting = chosen or _best_drafting(rows)
     end = break_even_batch(curve.batches, curve.speedup[:, drafting])
     runs = published_beside(setup, curve)
     slower = sum(run.speedup <= 1.0 for run in runs)
     which = f"{counted(len(runs), 'published run')}{f', {slower} slower' if slower else ''}"
-    factor, counting = factor_of_runs(runs, curve), f"counting {which}" if runs else ""
+    factor = factor_of_runs(runs, curve)
+    counting = f"counting {which}" if runs else ""
     return Advice(
         scenario=scenario,
         setup=setup,
@@ -297,9 +297,9 @@ def side_of_range(advice: Advice, run: PublishedRun) -> int:
     """
     curve = advice.curve
     at = np.clip([run.batch_size], curve.batches[0], curve.batches[-1])
-    low, speedup, high = (
-        interpolate_batches(curve.batches, x, at)[0] for x in (curve.low, curve.speedup, curve.high)
-    )
+    low = interpolate_batches(curve.batches, curve.low, at)[0]
+    speedup = interpolate_batches(curve.batches, curve.speedup, at)[0]
+    high = interpolate_batches(curve.batches, curve.high, at)[0]
     k = int(curve.drafts[speedup.argmax()] if np.isnan(run.n_draft) else run.n_draft)
     found = curve.drafts == k
     return int((run.speedup > high)[found].sum()) - int((run.speedup < low)[found].sum())
@@ -353,7 +353,8 @@ def _recommendation(
     setup: Setup, curve: Curve, row: int, rows: tuple[DraftRow, ...], record: Record
 ) -> Recommendation:
     column = next(index for index, item in enumerate(rows) if item.recommended)
-    chosen, tier = rows[column], Tier(curve.tier[row, column])
+    chosen = rows[column]
+    tier = Tier(curve.tier[row, column])
     prediction = Prediction(
         value=chosen.speedup,
         low=chosen.speedup_low,
@@ -463,7 +464,8 @@ def _ratio(item: DraftRow) -> str:
 def _limit_text(setup: Setup, rows: tuple[DraftRow, ...]) -> str:
     """That the limit on time per output token is missed, and by how much. Empty where it is kept or
     there is none."""
-    own, limit_ms = next(item for item in rows if item.recommended), setup.scenario.max_tpot_ms
+    own = next(item for item in rows if item.recommended)
+    limit_ms = setup.scenario.max_tpot_ms
     if limit_ms is None or own.meets_limit:
         return ""
     return (

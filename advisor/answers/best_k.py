@@ -65,7 +65,8 @@ def round_costs(
 ) -> RoundCosts:
     """Costs of rounds (`RoundCosts`) from arrays over batch and K. draft_warm_s may be one
     number."""
-    grid, time = np.asarray(batches, dtype=float), np.asarray(round_time_s, dtype=float)
+    grid = np.asarray(batches, dtype=float)
+    time = np.asarray(round_time_s, dtype=float)
     warm = np.broadcast_to(draft_warm_s, grid.shape)
     return RoundCosts(
         grid, np.arange(time.shape[1]), time, np.asarray(accepted_length, dtype=float), warm
@@ -365,7 +366,8 @@ def kernel_cliffs(curve: Curve, column: int) -> tuple[Cliff, ...]:
     and later rises again by LEAST_DEPTH, the range reaches to the last batch of the grid that is
     nearer to the bottom than to the lower edge. Steps from data sheets have no kernels to switch.
     """
-    batches, gain = np.log(curve.batches), np.log(curve.speedup[:, column])
+    batches = np.log(curve.batches)
+    gain = np.log(curve.speedup[:, column])
     # Rows of captured graphs grow by steps, and leaving all graphs is no kernel's doing:
     # `graph_texts` tells of it.
     left = np.zeros(len(batches), bool) if curve.eager is None else curve.eager[:, column]
@@ -386,7 +388,8 @@ def kernel_cliffs(curve: Curve, column: int) -> tuple[Cliff, ...]:
             continue
         peak = bottom + int(gain[bottom:].argmax())
         low = np.flatnonzero(gain[i + 1 : peak] < (edge + gain[bottom]) / 2.0) + i + 1
-        verify_s, speedup = curve.verify_step_s[:, column], curve.speedup[:, column]
+        verify_s = curve.verify_step_s[:, column]
+        speedup = curve.speedup[:, column]
         cliffs.append(
             Cliff(
                 n_draft=int(curve.drafts[column]),
@@ -423,7 +426,8 @@ def graph_texts(setup: Setup, curve: Curve, row: int, column: int) -> tuple[str,
     if outside.size:
         first = int(column if curve.eager[row, column] else outside[0])
         k = int(curve.drafts[first])
-        largest, tokens = graphs.largest(k + 1), batch * (k + 1)
+        largest = graphs.largest(k + 1)
+        tokens = batch * (k + 1)
         held = (
             f"above the {largest:,} that {graphs.release} captures"
             if tokens > largest
@@ -450,7 +454,8 @@ def graph_texts(setup: Setup, curve: Curve, row: int, column: int) -> tuple[str,
 
 
 def _unnamed_release(setup: Setup, batch: int, n_draft: int, location: str) -> tuple[str, ...]:
-    tokens, widest = batch * (n_draft + 1), widest_graph(setup, n_draft + 1)
+    tokens = batch * (n_draft + 1)
+    widest = widest_graph(setup, n_draft + 1)
     if setup.scenario.engine_version is not None or widest is None or tokens <= widest:
         return ()
     name = load_engine(setup.scenario.engine).name

@@ -376,10 +376,8 @@ def curves_at(
     context has it.
     """
     own = setup.scenario.context_tokens
-    max_tokens, prompt_tokens = (
-        setup.architecture.max_context_tokens or MAX_CONTEXT,
-        setup.scenario.input_tokens or 0,
-    )
+    max_tokens = setup.architecture.max_context_tokens or MAX_CONTEXT
+    prompt_tokens = setup.scenario.input_tokens or 0
     reached = [context for context in CONTEXTS if prompt_tokens <= context <= max_tokens]
     all_contexts = sorted({*(reached if contexts is None else contexts), own})
     return {
@@ -420,7 +418,8 @@ def _judged(
     within = within_limit(setup, curve)
     odds = draft_odds(curve.draws, within)
     best = recommended(odds.loss, odds.noise, within)
-    rows, column = np.arange(curve.batches.size), np.searchsorted(curve.drafts, own_k)
+    rows = np.arange(curve.batches.size)
+    column = np.searchsorted(curve.drafts, own_k)
     missed = within.any(axis=1) & ~within[rows, column]
     # there the loss is against all K, and its noise too: against those within it would be infinite
     if missed.any():

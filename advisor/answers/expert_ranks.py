@@ -85,27 +85,27 @@ def moved(
 
     Empty for a dense model, and where attention and experts share the same ranks.
     """
-    moe, placement = setup.architecture.moe, setup.placement
+    moe = setup.architecture.moe
+    placement = setup.placement
     if moe is None or placement.attention_groups == 1:
         return ()
-    step, hidden = drafts, float(setup.architecture.hidden_size)
-    ranks, tokens = (
-        placement.expert_parallel,
-        np.asarray(setup.scenario.batch_size * (step + 1.0), float),
-    )
+    step = drafts
+    hidden = float(setup.architecture.hidden_size)
+    ranks = placement.expert_parallel
+    tokens = np.asarray(setup.scenario.batch_size * (step + 1.0), float)
     out = []
     for transport in TRANSPORTS:
         if transport.travels == "to all ranks":
             each = laws.gathered_bytes(laws.message_bytes(tokens / ranks, hidden), ranks)
-            dispatch, combine, everywhere = each, each, 2.0 * each * ranks
+            dispatch = each
+            combine = each
+            everywhere = 2.0 * each * ranks
         else:
             per_expert = transport.travels == "to each expert"
             largest = (counts.received_pairs if per_expert else counts.received_tokens)[step]
             mean = (counts.mean_received_pairs if per_expert else counts.mean_received_tokens)[step]
-            dispatch, combine = (
-                laws.fp8_messages(largest, hidden),
-                laws.message_bytes(largest, hidden),
-            )
+            dispatch = laws.fp8_messages(largest, hidden)
+            combine = laws.message_bytes(largest, hidden)
             everywhere = (
                 laws.fp8_messages(mean, hidden) + laws.message_bytes(mean, hidden)
             ) * ranks
@@ -231,7 +231,8 @@ class RanksAnswer:
 
     def fits(self, arm: LayoutCost) -> bool:
         """Whether the scenario's batch and the copies of an arm fit in a GPU's memory."""
-        memory, setup = self.setup.memory, self.setup
+        memory = self.setup.memory
+        setup = self.setup
         used = memory.total_bytes(setup.scenario.batch_size, setup.placement.attention_groups)
         return bool(used + arm.extra_bytes <= memory.usable_bytes)
 
@@ -245,9 +246,11 @@ def ranks_answer(
 ) -> RanksAnswer:
     """Place experts in several ways, the slowest rank counted. Raises AdvisorError where that
     cannot be."""
-    placing, setup = placing or LayoutOptions(), with_assumed_ranks(setup)
+    placing = placing or LayoutOptions()
+    setup = with_assumed_ranks(setup)
     node = placing.ranks_per_node or gpus_of_node(setup.hardware)
-    ranks, n_experts = setup.placement.expert_parallel, traffic.loads.shape[1]
+    ranks = setup.placement.expert_parallel
+    n_experts = traffic.loads.shape[1]
     if ranks < 2:
         raise AdvisorError(
             "the scenario has one expert-parallel rank, which holds all experts; give --ep, e.g. "
@@ -292,10 +295,8 @@ def _arm(setup: Setup, copies: int | None, counts: Counted) -> LayoutCost:
     curve = curve_for(counted_setup, [setup.scenario.batch_size])
     redundant = copies or 0
     with_copies = replace(setup.placement, redundant=redundant)
-    own_bytes, bytes_with_copies = (
-        weight_bytes_per_gpu(setup.architecture, placement)
-        for placement in (setup.placement, with_copies)
-    )
+    own_bytes = weight_bytes_per_gpu(setup.architecture, setup.placement)
+    bytes_with_copies = weight_bytes_per_gpu(setup.architecture, with_copies)
     return LayoutCost(
         "in order" if copies is None else f"balanced, {copies} copies" if copies else "balanced",
         redundant,

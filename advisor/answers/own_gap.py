@@ -86,7 +86,8 @@ def rows_to_compare(advice: Advice, frame: pd.DataFrame) -> tuple[pd.DataFrame, 
     Of its accelerator, model, GPUs and drafter, at a K and batch of the curve, with a speedup or a
     plain step.
     """
-    scenario, curve = advice.scenario, advice.curve
+    scenario = advice.scenario
+    curve = advice.curve
     rows = rows_of(frame, scenario)
     if not len(rows):
         return (
@@ -131,7 +132,8 @@ def own_verdict(advice: Advice, rows: pd.DataFrame, n_draft: int | None = None) 
     """The verdict on rows of `rows_to_compare`, at least one, at a K of `drafts_of`. Default: its
     first."""
     k = drafts_of(rows)[0] if n_draft is None else n_draft
-    curve, column = advice.curve, advice.curve.column(k)
+    curve = advice.curve
+    column = advice.curve.column(k)
     of_k = rows[rows["draft_tokens_k"] == k]
     faster = of_k[of_k["speedup"].notna()] if k else of_k.head(0)
     quantity: Quantity = "speedup" if len(faster) else "round_s" if k else "plain_s"
@@ -139,17 +141,14 @@ def own_verdict(advice: Advice, rows: pd.DataFrame, n_draft: int | None = None) 
     batch = some["batch_size"].to_numpy(float)
     plain_s = at_batch(curve, curve.tpot_s[:, curve.column(0)], batch)
     if quantity == "speedup":
-        measured, predicted = (
-            some["speedup"].to_numpy(float),
-            at_batch(curve, curve.speedup[:, column], batch),
-        )
+        measured = some["speedup"].to_numpy(float)
+        predicted = at_batch(curve, curve.speedup[:, column], batch)
     elif quantity == "round_s":
-        measured, predicted = (
-            some["step_time_s"].to_numpy(float),
-            at_batch(curve, curve.round_s[:, column], batch),
-        )
+        measured = some["step_time_s"].to_numpy(float)
+        predicted = at_batch(curve, curve.round_s[:, column], batch)
     else:
-        measured, predicted = _plain_s(some).to_numpy(float), plain_s
+        measured = _plain_s(some).to_numpy(float)
+        predicted = plain_s
     gap = _mean(measured / predicted)
     model_length = float(curve.accepted_length[column])
     length = (
@@ -168,14 +167,10 @@ def own_verdict(advice: Advice, rows: pd.DataFrame, n_draft: int | None = None) 
             own_plain = by_rate if is_far(by_rate) else np.nan
     else:
         own_plain = np.nan if k else gap
-    stated, plain_step = (
-        None if np.isnan(length) else length,
-        1.0 if np.isnan(own_plain) else own_plain,
-    )
-    contexts, context_tokens = (
-        some["context_tokens"].dropna().to_numpy(float),
-        float(advice.scenario.context_tokens),
-    )
+    stated = None if np.isnan(length) else length
+    plain_step = 1.0 if np.isnan(own_plain) else own_plain
+    contexts = some["context_tokens"].dropna().to_numpy(float)
+    context_tokens = float(advice.scenario.context_tokens)
     context = float(np.median(contexts)) if len(contexts) else context_tokens
     found = OwnVerdict(
         kind=_kind(gap, plain_step, stated, model_length, quantity),
@@ -237,7 +232,8 @@ def _mean(values: Array) -> float:
     )
 
 
-_HIGHER, _LONGER = ("higher", "lower", "as predicted"), ("longer", "less", "as long as predicted")
+_HIGHER = ("higher", "lower", "as predicted")
+_LONGER = ("longer", "less", "as long as predicted")
 
 
 def _beside(ratio: float, words: tuple[str, str, str] = _HIGHER) -> str:
@@ -266,7 +262,8 @@ def _named(points: pd.DataFrame) -> str:
 
 
 KEEP = "Keep"
-CHECK_SERVER, SWITCH_OFF = "Check model, GPUs, weight format and batch.", "Switch speculation off"
+CHECK_SERVER = "Check model, GPUs, weight format and batch."
+SWITCH_OFF = "Switch speculation off"
 
 
 def verdict_title(found: OwnVerdict) -> str:
@@ -359,7 +356,8 @@ def as_measured(advice: Advice, own: Sequence[tuple[int, int, int]]) -> Advice:
     Beyond its end the model's K, no higher than its last, and before its start than any that pays.
     No drafter where nothing is drafted at the answer's batch.
     """
-    batch, end = advice.scenario.batch_size, advice.k_by_batch[-1].batch_end
+    batch = advice.scenario.batch_size
+    end = advice.k_by_batch[-1].batch_end
     if not own:
         return advice
     drafts = k_running_at(advice.k_by_batch, np.arange(1, end + 1))
@@ -388,10 +386,12 @@ def own_schedule(points: pd.DataFrame | None) -> tuple[tuple[int, int, int], ...
         if len(at)
         else np.empty(0)
     )
-    gains, x = [np.zeros(batches.size)], np.log(np.clip(batches, at.index.min(), at.index.max()))
+    gains = [np.zeros(batches.size)]
+    x = np.log(np.clip(batches, at.index.min(), at.index.max()))
     beyond = np.log(np.maximum(batches / at.index.max(), 1.0))
     for own in (at[k].dropna() for k in at):
-        known, gain = np.log(own.index), np.log(own.to_numpy())
+        known = np.log(own.index)
+        gain = np.log(own.to_numpy())
         fall = min(np.diff(gain)[-1] / np.diff(known)[-1], 0.0) if len(own) > 1 else 0.0
         gains.append(np.interp(x, known, gain, left=-np.inf, right=-np.inf) + fall * beyond)
     best = np.array([0, *at.columns])[np.argmax(gains, axis=0)]
@@ -411,7 +411,8 @@ def own_schedule(points: pd.DataFrame | None) -> tuple[tuple[int, int, int], ...
 def border_texts(points: pd.DataFrame) -> dict[int, str]:
     """Reason for each last batch of `own_schedule` that is not measured, and of the model's before
     it."""
-    at, ends = points["batch_size"], [last for _, last, _ in own_schedule(points)[:-1]]
+    at = points["batch_size"]
+    ends = [last for _, last, _ in own_schedule(points)[:-1]]
     inside = [last for last in ends if at.min() < last < at.max() and not at.eq(last).any()]
     said = "interpolated between your"
     found = {
@@ -440,7 +441,8 @@ def _by_k(frame: pd.DataFrame) -> pd.DataFrame:
 def _batches(some: pd.Series, at: pd.Series, of: str = "") -> str:
     """Batches among those measured, with their speedups:
     `up to batch 64 (measured 1.09x to 1.46x)`, and whose."""
-    first, last = some.index[0], some.index[-1]
+    first = some.index[0]
+    last = some.index[-1]
     named = f"at batch {', '.join(f'{one:,.4g}' for one in some.index)}"
     if len(some) > 1 and len(some) == len(at.loc[first:last]):
         from_first = first == at.index[0] and some.iloc[0] >= 1.0

@@ -63,11 +63,9 @@ def values_of(curve: Curve, kept: NDArray[np.bool_] | None = None) -> KValues:
     """Values of each K of a curve by batch, as a schedule needs them. kept : which of its batches,
     [nB]; None: all."""
     rows = np.ones(curve.batches.shape, bool) if kept is None else kept
-    odds, speedup, idle = (
-        draft_odds(curve.draws[:, rows]),
-        curve.speedup[rows],
-        idle_speedup(curve)[rows],
-    )
+    odds = draft_odds(curve.draws[:, rows])
+    speedup = curve.speedup[rows]
+    idle = idle_speedup(curve)[rows]
     return KValues(
         curve.batches[rows], curve.drafts, speedup, odds.loss, odds.noise, idle, curve.tpot_s[rows]
     )
@@ -146,8 +144,11 @@ class _Whole:
 
     def charged(self) -> _Whole:
         """The same with K = 0 charged for a drafter that is kept."""
-        speedup, loss, allowed = self.speedup.copy(), self.loss.copy(), self.allowed.copy()
-        speedup[:, 0], allowed[:, 0] = self.idle, self.idle_allowed
+        speedup = self.speedup.copy()
+        loss = self.loss.copy()
+        allowed = self.allowed.copy()
+        speedup[:, 0] = self.idle
+        allowed[:, 0] = self.idle_allowed
         loss[:, 0] = 1.0 - self.idle * (1.0 - self.loss[:, 0])
         return replace(self, speedup=speedup, loss=loss, allowed=allowed)
 
@@ -171,10 +172,8 @@ def _whole(values: KValues, last: int, max_tpot_s: float | None) -> _Whole:
     idle_within = np.ones(last, bool)
     if max_tpot_s is not None:
         tpot = interpolate_batches(grid, values.tpot_s, at)
-        within, idle_within = (
-            np.asarray(tpot <= max_tpot_s),
-            np.asarray(tpot[:, 0] / idle <= max_tpot_s),
-        )
+        within = np.asarray(tpot <= max_tpot_s)
+        idle_within = np.asarray(tpot[:, 0] / idle <= max_tpot_s)
     return _Whole(
         speedup=speedup,
         loss=interpolate_losses(grid, values.loss, at),
@@ -228,10 +227,12 @@ def _cheapest(excess: Array, weight: Array, allowed: NDArray[np.bool_]) -> NDArr
     """Columns [n] with the least sum of excess losses, times `weight`, and switches: the shortest
     path."""
     blocks = _blocks(excess, allowed)
-    lost, length = excess[blocks], np.add.reduceat(weight, blocks)
+    lost = excess[blocks]
+    length = np.add.reduceat(weight, blocks)
     n, columns = lost.shape
     came = np.empty((n, columns), dtype=np.int64)
-    total, own = length[0] * lost[0], np.arange(columns)
+    total = length[0] * lost[0]
+    own = np.arange(columns)
     for i in range(1, n):
         best = int(total.argmin())
         # A switch comes from the cheapest of all K so far: where it came from does not change its
@@ -270,8 +271,10 @@ def _ranges(
     starts = 1 + np.flatnonzero(np.diff(states, axis=0).any(axis=1))
     out = []
     for start, end in pairwise([0, *starts.tolist(), chosen.size]):
-        column, part = int(chosen[start]), slice(start, end)
-        n_draft, running_k = int(ks[column]), int(ks[running[start]])
+        column = int(chosen[start])
+        part = slice(start, end)
+        n_draft = int(ks[column])
+        running_k = int(ks[running[start]])
         out.append(
             KRange(
                 batch_start=start + 1,
@@ -396,7 +399,8 @@ def plain_text(ranges: Sequence[KRange], batch_size: int, n_draft: int) -> str:
 def one_k_text(ranges: Sequence[KRange], gain: ScheduleGain, n_draft: int) -> str:
     """Whether one K, that of the target batch, is enough for a server at all batches, in a
     sentence."""
-    last, best = ranges[-1].batch_end, gain.best_static_k
+    last = ranges[-1].batch_end
+    best = gain.best_static_k
     if not any(item.n_draft for item in ranges):
         return "Speculation pays at no batch: K = 0."
     running = {item.k_running for item in ranges}

@@ -71,7 +71,8 @@ def headline(advice: Advice, n_draft: int) -> str:
 def contradicted(advice: Advice, n_draft: int) -> str:
     """Words on published runs of the batch that all lie beyond one end of the likely range. Else
     empty."""
-    row, batch = advice.drafts[n_draft], advice.scenario.batch_size
+    row = advice.drafts[n_draft]
+    batch = advice.scenario.batch_size
     found = (
         sorted(run.speedup for run in published_here(advice))
         if 0 < n_draft == advice.curve_k
@@ -97,7 +98,8 @@ def contradicted(advice: Advice, n_draft: int) -> str:
 def place_text(answer: Advice | DesignSpace) -> tuple[str, str]:
     """Line on what is served and how it drafts, where and at which batch."""
     setup = answer.setup
-    scenario, hardware = setup.scenario, setup.hardware
+    scenario = setup.scenario
+    hardware = setup.hardware
     model = model_name(scenario.model_id)
     if scenario.served_checkpoint is not None:
         model = (
@@ -125,15 +127,15 @@ def published_text(advice: Advice) -> str:
     runs = runs_beside(advice.scenario, advice.setup.placement.gpus)
     if not runs:
         return ""
-    speedups, batches = sorted(run.speedup for run in runs), sorted(run.batch_size for run in runs)
+    speedups = sorted(run.speedup for run in runs)
+    batches = sorted(run.batch_size for run in runs)
     values = dict.fromkeys(f"{value:.2f}x" for value in (speedups[0], speedups[-1]))
     loads = dict.fromkeys(f"{batch:,.0f}" for batch in (batches[0], batches[-1]))
     beside = [side_of_range(advice, run) for run in runs]
-    below, outside = sum(side < 0 for side in beside), sum(side != 0 for side in beside)
-    where, silent = (
-        "all lie within the likely range",
-        sum(bool(np.isnan(run.accepted_length)) for run in runs),
-    )
+    below = sum(side < 0 for side in beside)
+    outside = sum(side != 0 for side in beside)
+    where = "all lie within the likely range"
+    silent = sum(bool(np.isnan(run.accepted_length)) for run in runs)
     if outside:
         where = f"{outside} lie outside the likely range{f', {below} below it' if below else ''}"
     if outside and silent:
@@ -160,7 +162,8 @@ def likely_text(advice: Advice, n_draft: int) -> str:
     rows = advice.drafts
     if len(rows) == 1:
         return "Nothing is drafted."
-    row, recommended = rows[n_draft], rows[advice.recommendation.n_draft]
+    row = rows[n_draft]
+    recommended = rows[advice.recommendation.n_draft]
     likely = ""
     if n_draft:
         gain = gain_text(row.speedup_low, row.p_gain, advice.gain_factor, advice.counting)
@@ -181,10 +184,8 @@ def likely_text(advice: Advice, n_draft: int) -> str:
 def _limit_text(advice: Advice, row: DraftRow) -> str:
     """That the limit is missed at the slow end of the band though the central value keeps it; else
     empty."""
-    limit_ms, slow_ms = (
-        advice.scenario.max_tpot_ms,
-        row.tpot_s * row.speedup / row.speedup_low * 1e3,
-    )
+    limit_ms = advice.scenario.max_tpot_ms
+    slow_ms = row.tpot_s * row.speedup / row.speedup_low * 1e3
     if limit_ms is None or not row.meets_limit or slow_ms <= limit_ms:
         return ""
     return f" At the slow end a token takes {slow_ms:.3g} ms, over the limit of {limit_ms:g}."
@@ -192,7 +193,8 @@ def _limit_text(advice: Advice, row: DraftRow) -> str:
 
 def one_k_text(advice: Advice, n_texts: int | None = None) -> str:
     """Gain of the schedule over one K in so many sentences, and its ranges of batch, in words."""
-    ranges, gain = advice.k_by_batch, " ".join(advice.schedule_texts[:n_texts])
+    ranges = advice.k_by_batch
+    gain = " ".join(advice.schedule_texts[:n_texts])
     if len(ranges) == 1 or (
         len(advice.to_serve) == 1 and all(item.n_draft and item.meets_limit for item in ranges)
     ):
@@ -228,7 +230,8 @@ def gain_end_text(advice: Advice, alone: int | None = None) -> str:
 
     alone : one K, which is then asked about in place of the schedule.
     """
-    full, shown = advice.setup.memory.largest_batch, int(advice.curve.batches[-1])
+    full = advice.setup.memory.largest_batch
+    shown = int(advice.curve.batches[-1])
     if advice.break_even_batch is not None and (alone is not None or len(advice.k_by_batch) == 1):
         return f"Speculation stops paying at batch {advice.break_even_batch:,.0f}."
     curve, batches = (
@@ -237,16 +240,15 @@ def gain_end_text(advice: Advice, alone: int | None = None) -> str:
     )  # each, as the page has it (rules.js)
     drafted = k_at(advice.k_by_batch, batches) if alone is None else np.full(len(batches), alone)
     served = np.arange(len(batches)), np.searchsorted(curve.drafts, drafted)
-    speedup, low = (
-        interpolate_batches(curve.batches, one, batches)[served]
-        for one in (curve.speedup, curve.low)
-    )
+    speedup = interpolate_batches(curve.batches, curve.speedup, batches)[served]
+    low = interpolate_batches(curve.batches, curve.low, batches)[served]
     if full < 1 or speedup.max() <= 1.0:
         return ""
     if alone is None and not advice.k_by_batch[-1].n_draft:
         end = max((one.batch_end for one in advice.k_by_batch if one.n_draft), default=0)
         return f"Speculation stops paying at batch {end + 1:,}."
-    there, which = f"{speedup[-1]:.1f}x there", "that fits" if full <= shown else "looked at"
+    there = f"{speedup[-1]:.1f}x there"
+    which = "that fits" if full <= shown else "looked at"
     loses = low[drafted > 0] < 1.0
     if loses.size and loses[-1]:
         first = batches[drafted > 0][loses.size - int(loses[::-1].cumprod().sum())]
@@ -257,7 +259,8 @@ def gain_end_text(advice: Advice, alone: int | None = None) -> str:
 def unlaunched_text(advice: Advice) -> str:
     """Sentence where the batch does not fit: what a server would run is the K of another. Empty
     where it fits."""
-    largest, batch = advice.setup.memory.largest_batch, advice.scenario.batch_size
+    largest = advice.setup.memory.largest_batch
+    batch = advice.scenario.batch_size
     if largest >= batch:
         return ""
     return (
@@ -314,7 +317,8 @@ def accepted_length_flips(advice: Advice) -> tuple[Flip, ...]:
         for last, length in pairwise(lengths.tolist()):
             after = _recommended(advice, today, length)
             if after != before:
-                near, far = last, length
+                near = last
+                far = length
                 while abs(far - near) > _FINE:  # today's own length may lie within a step of it
                     middle = (near + far) / 2.0
                     k_there = _recommended(advice, today, middle)
@@ -329,7 +333,9 @@ def accepted_length_flips(advice: Advice) -> tuple[Flip, ...]:
         and flips[0].k_after
         and _recommended(advice, today, _LEAST) == 0
     ):
-        low, high, k_before = _LEAST, flips[0].accepted_length, 0
+        low = _LEAST
+        high = flips[0].accepted_length
+        k_before = 0
         while high - low > _STEP / 2.0:
             central = (low + high) / 2.0
             k = _recommended(advice, today, central)
@@ -349,7 +355,8 @@ def flip_texts(advice: Advice) -> tuple[str, ...]:
 
 def flips_text(advice: Advice) -> str:
     """Accepted lengths that would change K, in one clause. Empty where none would."""
-    found, k = "; ".join(flip_texts(advice)), stated_k(advice)
+    found = "; ".join(flip_texts(advice))
+    k = stated_k(advice)
     now = float(advice.curve.accepted_length[advice.curve.column(k)])
     return f"an accepted length (now {now:.2f} at K = {k}) {found}" if found else ""
 
@@ -434,7 +441,8 @@ class Fit:
 
 def fit_of(setup: Setup) -> Fit | None:
     """None where the scenario of a setup fits."""
-    memory, scenario = setup.memory, setup.scenario
+    memory = setup.memory
+    scenario = setup.scenario
     if memory.largest_batch >= scenario.batch_size:
         return None
     needed = memory.total_bytes(scenario.batch_size, setup.placement.attention_groups)
@@ -509,7 +517,8 @@ _LEAST_SHARE = 0.01
 def correction_text(advice: Advice) -> str:
     """Share of the recommended K's round that is a correction, in one sentence. Empty where it
     hardly counts."""
-    curve, n_draft = advice.curve, advice.recommendation.n_draft
+    curve = advice.curve
+    n_draft = advice.recommendation.n_draft
     parts = curve.components_at(advice.batch_index, curve.column(n_draft))[1]
     share = parts.get("verified", 0.0) / sum(parts.values())
     if share < _LEAST_SHARE:
@@ -560,28 +569,26 @@ def _stored_curve(scenario: Scenario) -> AcceptanceCurve | None:
 
 def accepted_text(advice: Advice) -> str:
     """Accepted length that the answer rests on, and its origin."""
-    scenario, curve = advice.scenario, _stored_curve(advice.scenario)
+    scenario = advice.scenario
+    curve = _stored_curve(advice.scenario)
     k = advice.curve_k
     length = float(advice.curve.accepted_length[advice.curve.column(k)])
-    accepted, carried = (
-        f"Accepted length {length:.2f} at K = {k}",
-        bool(advice.setup.acceptance.extrapolated[k]),
-    )
+    accepted = f"Accepted length {length:.2f} at K = {k}"
+    carried = bool(advice.setup.acceptance.extrapolated[k])
     if curve is None:
         yours = curve_on_task(scenario.acceptance, scenario.task)
         return (
             f"{accepted}: carried there from yours ({yours})." if carried else f"{accepted}: yours."
         )
     whose = borrowed_from(advice)
-    ran, model = (
-        re.sub(r"[^a-z0-9]", "", name.lower())
-        for name in (curve.checkpoint, model_name(curve.model_id))
-    )
+    ran = re.sub("[^a-z0-9]", "", curve.checkpoint.lower())
+    model = re.sub("[^a-z0-9]", "", model_name(curve.model_id).lower())
     other = (
         f", by {curve.checkpoint}" if ran not in ("", model) else ""
     )  # another than whose dimensions it has
     other = f", borrowed from {whose}: fill in yours at Accepted length" if whose else other
-    first, last = curve.n_draft[0], curve.n_draft[-1]
+    first = curve.n_draft[0]
+    last = curve.n_draft[-1]
     how = (
         f"carried there, measured at K = {first if first == last else f'{first} to {last}'}"
         if carried

@@ -142,7 +142,9 @@ def parse_adjustment(text: str) -> Adjustment:
         if len(values) != len(pairs):
             raise ValueError("a name is given twice")
         hardware_id, engine, engine_class = _names(values.pop("on"))
-        count, data, own = int(values.pop("n")), values.pop("data"), values.pop("own", "")
+        count = int(values.pop("n"))
+        data = values.pop("data")
+        own = values.pop("own", "")
         correlation = tuple(_number(field, -1.0, 1.0) for field in values.pop("corr").split("/"))
         forced = values.pop("forced", "0")
         scatter = _number(values.pop("scatter"), 0.0, MAX_LOG_SD) if "scatter" in values else None
@@ -216,7 +218,8 @@ def adjusted(
 ) -> tuple[KernelCosts, KernelCosts]:
     """Costs of target and drafter with each constant times its factor, overheads from its engine
     class."""
-    factors, log_sd = adjustment.factors, adjustment.log_sd
+    factors = adjustment.factors
+    log_sd = adjustment.log_sd
     base = replace(costs, **class_costs(adjustment.engine_class))
     if adjustment.expert_s:
         base = base.with_expert_time(adjustment.expert_s)

@@ -21,7 +21,8 @@ from advisor.prediction import AdvisorError, Array, Frozen
 from advisor.profiles import load_profile, profile_ids, unknown_id
 from advisor.text import name_key
 
-EAGER_DENSE_S, EAGER_ROUTED_S = 0.77e-3, 1.1e-3
+EAGER_DENSE_S = 0.77e-3
+EAGER_ROUTED_S = 1.1e-3
 """Launching the kernels of a dense layer, and of one with routed experts, one by one. Measured on
 vLLM: rounds of 0.24 on GB200 beyond its captured sizes, 1.20 and 1.23 ms a layer with experts, .81
 dense; plain steps without graphs there, 1.03 and 1.04, and .73 to .74 (seonjinn/RL,
@@ -233,7 +234,8 @@ class Graphs:
         batch, per_sequence = np.broadcast_arrays(
             np.asarray(sequences, float), np.asarray(tokens, float)
         )
-        padding, eager = np.ones(batch.shape), np.ones(batch.shape, bool)
+        padding = np.ones(batch.shape)
+        eager = np.ones(batch.shape, bool)
         for q in np.unique(per_sequence):
             mask = per_sequence == q
             sizes = self.sizes(int(q))
@@ -432,7 +434,8 @@ class Guard(Frozen):
     def concerns(self, version: str) -> bool:
         """Whether a release is within its range."""
         release = _release(version)
-        since, before = _release(self.since or "0.0"), _release(self.before or "9999.0")
+        since = _release(self.since or "0.0")
+        before = _release(self.before or "9999.0")
         return since <= release < before
 
 

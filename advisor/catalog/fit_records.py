@@ -162,7 +162,8 @@ WORKSTATION = "-workstation"
 """Ending of the classes of accelerators without the data centre's kernels."""
 SYNCHRONOUS = "-synchronous"
 """Ending of the classes of engines that schedule a round only after the last has returned."""
-SYNCHRONOUS_ROUND_S, _ALONE_S = 2.4e-3, 1.5e-3
+SYNCHRONOUS_ROUND_S = 2.4e-3
+_ALONE_S = 1.5e-3
 """What such a round waits for its host, on several GPUs and on one: an overlapping engine's 0.4 ms
 and what overlapping saved in the same engine on the same model, 2.0 ms a round (DeepSeek-R1 on
 eight GPUs, accepted length 2.296 at 140.5 against 159.7 tokens/s; sgl-project/sglang pull request
@@ -280,7 +281,8 @@ def class_costs(engine_class: str, without: str = "") -> dict[str, Any]:
 
 def costs_by(fit: OverheadFit | HeldOutFit, engine_class: str) -> dict[str, Any]:
     """Fields of KernelCosts for a class by one fit."""
-    record, workstation = record_of(fit.records, engine_class), engine_class.endswith(WORKSTATION)
+    record = record_of(fit.records, engine_class)
+    workstation = engine_class.endswith(WORKSTATION)
     residuals = {
         record.tier: record.log_sd for record in fit.residuals if record.workstation == workstation
     }

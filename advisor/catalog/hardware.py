@@ -126,12 +126,11 @@ def hardware_from_own(text: str, hardware_id: str) -> Hardware:
     `read_own_hardware` does."""
     document = read_own_hardware(text)
     chip = load_hardware(document.same_chip_as) if document.same_chip_as is not None else None
-    link, price, board = (
-        document.link_bytes_per_s,
-        document.price_usd_per_hour,
-        document.board_power_w,
-    )
-    node, network = document.gpus_per_node, document.network_bytes_per_s
+    link = document.link_bytes_per_s
+    price = document.price_usd_per_hour
+    board = document.board_power_w
+    node = document.gpus_per_node
+    network = document.network_bytes_per_s
     return Hardware(
         id=hardware_id,
         name=document.name,
@@ -283,7 +282,8 @@ def hardware_by_vendor() -> tuple[str, ...]:
         newest[chip(name)] = max(newest.get(chip(name), 0), load_hardware(name).release_year or 0)
 
     def place(hardware_id: str) -> tuple[int, int, int, str, bool, str]:
-        hardware, of = load_hardware(hardware_id), chip(hardware_id)
+        hardware = load_hardware(hardware_id)
+        of = chip(hardware_id)
         vendor = _VENDORS.index(hardware.vendor) if hardware.vendor in _VENDORS else len(_VENDORS)
         return vendor, -newest[of], len(of), of, "sxm" not in hardware_id, hardware.name
 
@@ -358,7 +358,8 @@ def hardware_meant(text: str) -> str | None:
     """
     if text in hardware_ids():
         return text
-    fits, said = boards_named(text), {*_words_of(text), "sxm"}
+    fits = boards_named(text)
+    said = {*_words_of(text), "sxm"}
     exact = [name for name in fits if {*name_key(name).split("_")} <= said]
     found = exact if len(exact) == 1 else fits
     return found[0] if len(found) == 1 else None

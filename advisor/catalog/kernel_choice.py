@@ -159,7 +159,8 @@ def newest_versions(records: Iterable[FitRecord]) -> dict[str, tuple[tuple[int, 
 def _with_scales(records: list[FitRecord], scales: "ActivationScales") -> list[FitRecord]:
     """GEMM records of the kernels that `scales` asks for. A table that has one record alone keeps
     it."""
-    asked, every = ENDINGS[scales], {record.id for record in records}
+    asked = ENDINGS[scales]
+    every = {record.id for record in records}
     others = tuple(ending for ending in ENDINGS.values() if ending and ending != asked)
     served = [
         record for record in records if not (others and record.kernel_source.endswith(others))
@@ -357,7 +358,8 @@ def _shared_kernel(
 ) -> Choice | None:
     """A clearly quicker kernel of the shared library, of another engine's newest version and this
     very shape."""
-    engine, dtype = candidates.engine, candidates.dtype
+    engine = candidates.engine
+    dtype = candidates.dtype
     shared = [
         record
         for record in candidates.records

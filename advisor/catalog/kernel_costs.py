@@ -187,10 +187,8 @@ def _kernel_costs(
     attention_sinks: bool,
     hardware: Hardware,
 ) -> KernelCosts:
-    notes, beside = (
-        _Notes(hardware, engine),
-        _beside_experts.__wrapped__ if hardware.is_own else _beside_experts,
-    )
+    notes = _Notes(hardware, engine)
+    beside = _beside_experts.__wrapped__ if hardware.is_own else _beside_experts
     routed = _routed(notes, dtypes.routed, gated_experts, shape)
     stored = (dtypes.attention, dtypes.shared, dtypes.dense, dtypes.embedding)
     costs, others = beside(engine, stored, kv_dtype, scales, attention_sinks, hardware)
@@ -231,11 +229,10 @@ def _beside_experts(
 ) -> tuple[dict[str, Any], _Notes]:
     """What no shape of experts changes, by field, and its notes. stored : attention, shared, dense,
     embedding."""
-    notes, norm = _Notes(hardware, engine), small_launch(engine, "query_key_norm_s")
-    chip, served = (
-        set(hardware.generation.split()),
-        load_engine(engine) if engine in engine_ids() else None,
-    )
+    notes = _Notes(hardware, engine)
+    norm = small_launch(engine, "query_key_norm_s")
+    chip = set(hardware.generation.split())
+    served = load_engine(engine) if engine in engine_ids() else None
     heads_apart = False
     # FlashAttention 2 knows no sinks: the engine then takes a kernel that packs heads.
     if served is not None and not attention_sinks and not chip.isdisjoint(served.heads_apart):
@@ -295,7 +292,9 @@ class _Notes:
     by part so far."""
 
     def __init__(self, hardware: Hardware, engine: str) -> None:
-        self.hardware, self.engine, device = hardware, engine, hardware.kernel_table_device
+        self.hardware = hardware
+        self.engine = engine
+        device = hardware.kernel_table_device
         self.records = load_records(device) if device else ()
         self.sources: dict[str, list[str]] = {}
         self.warnings: dict[str, list[str]] = {}
@@ -414,10 +413,8 @@ def _routed_roofline(hardware: Hardware, dtype: WeightDtype) -> MoeCost:
 
 
 def _gemm(notes: _Notes, dtype: WeightDtype, scales: ActivationScales) -> GemmCost:
-    hardware, choice = (
-        notes.hardware,
-        choose(notes.records, "gemm", notes.engine, dtype, scales=scales),
-    )
+    hardware = notes.hardware
+    choice = choose(notes.records, "gemm", notes.engine, dtype, scales=scales)
     if choice is None:
         notes.roofline("projections", f"{dtype} projections")
         stored = _computed(dtype)
@@ -455,7 +452,8 @@ def _attention(notes: _Notes, op: Operation, kv_dtype: str, part: str = "") -> A
 
 
 def _all_reduce(notes: _Notes) -> dict[int, StreamCost]:
-    hardware, costs = notes.hardware, _streams(notes, "all_reduce", (2, 4, 8, 16, 32))
+    hardware = notes.hardware
+    costs = _streams(notes, "all_reduce", (2, 4, 8, 16, 32))
     if not costs and hardware.link_bytes_per_s is not None:
         notes.roofline("all-reduce")
         for ranks, t0 in ROOFLINE_ALL_REDUCE_T0_S.items():
@@ -468,7 +466,8 @@ def _all_reduce(notes: _Notes) -> dict[int, StreamCost]:
 def _all_to_all(notes: _Notes) -> dict[int, StreamCost]:
     ranks = sorted({r.n_ranks for r in notes.records if r.op == "all_to_all" and r.n_ranks})
     # Decode steps are small: engines exchange their tokens with the low-latency kernels.
-    hardware, costs = notes.hardware, _streams(notes, "all_to_all", ranks, "_ll")
+    hardware = notes.hardware
+    costs = _streams(notes, "all_to_all", ranks, "_ll")
     if not costs and hardware.link_bytes_per_s is not None:
         rate = ROOFLINE_ALL_TO_ALL_LINK_FRACTION * hardware.link_bytes_per_s.value
         notes.roofline("expert exchange")
@@ -483,11 +482,9 @@ def with_network(costs: KernelCosts, hardware: Hardware, ranks: int) -> KernelCo
 
     ranks: expert-parallel ranks. [-]
     """
-    node, network, link = (
-        gpus_of_node(hardware),
-        hardware.network_bytes_per_s,
-        hardware.link_bytes_per_s,
-    )
+    node = gpus_of_node(hardware)
+    network = hardware.network_bytes_per_s
+    link = hardware.link_bytes_per_s
     if network is None or ranks <= node:
         return costs
     # A network as fast as the links inside a node makes one node of all.

@@ -123,7 +123,8 @@ def monotone_knots(
         log_tokens[:-1], counts
     )
     fine = np.append(between, log_tokens[-1])
-    joined, at = np.exp(np.interp(fine, log_tokens, np.log(times))), np.exp(fine)
+    joined = np.exp(np.interp(fine, log_tokens, np.log(times)))
+    at = np.exp(fine)
     return tuple(zip(at.tolist(), (joined / form(at)).tolist(), strict=True))
 
 
@@ -205,7 +206,8 @@ def with_attention_modules(
     """Costs with this model's measured attention layers. Raises AdvisorError where their file is
     damaged."""
     modules: dict[Mixer, AttentionModule] = {}
-    sources, warnings = dict(costs.sources), dict(costs.warnings)
+    sources = dict(costs.sources)
+    warnings = dict(costs.warnings)
     for mixer in architecture.mixers:
         measured = _serving(hardware, architecture, mixer, tensor_parallel, engine, kv_dtype)
         if measured is None:
@@ -301,10 +303,8 @@ def serving_module(
         missing = "the chosen engine" if engine == "other" else engine
         reason = f"not measured for {missing}"
         if engines_table is not None:
-            name, others = (
-                f"{engines_table.engine} {engines_table.version}",
-                f"under {quickest.engine}",
-            )
+            name = f"{engines_table.engine} {engines_table.version}"
+            others = f"under {quickest.engine}"
             alone = (
                 f"{_alone_us(engines_table):.0f} us for one sequence, {_alone_us(quickest):.0f} "
                 f"{others}"

@@ -72,7 +72,8 @@ def _shipped(model_id: str) -> Architecture:
 def _of_name(named: "ModelName") -> Architecture:
     """The architecture that a name means, in the format it says. What was concluded is a
     warning."""
-    architecture, notes = _shipped(named.model_id), [named.note] if named.note else []
+    architecture = _shipped(named.model_id)
+    notes = [named.note] if named.note else []
     if named.checkpoint is not None:
         architecture = published_architecture(named.model_id, named.checkpoint)
     elif named.weight_format is not None:
@@ -126,7 +127,8 @@ def published_architecture(model_id: str, release: str) -> Architecture:
 def release_names(model_id: str) -> tuple[list[str], list[str]]:
     """Repositories of the very model, its profile's own first, and of relatives. The newest come
     before older ones."""
-    profile, own = model_profile(model_id), list[str]()
+    profile = model_profile(model_id)
+    own = list[str]()
     released = [profile.hf_repo, *(one.checkpoint for one in reversed(profile.published_formats))]
     for name in released:
         words = (word for word in _words(short_name(name)) if word not in _FORMAT_WORDS)
@@ -358,7 +360,8 @@ def stored_format(architecture: Architecture) -> WeightDtype:
 def unknown_model(model_id: str) -> str:
     """Error to raise for a name that is no id, with ids like it. It names the model whose
     dimensions it has, too."""
-    shown, plain = json.dumps(model_id[:120]), model_id.rsplit("/", 1)[-1].lower()
+    shown = json.dumps(model_id[:120])
+    plain = model_id.rsplit("/", 1)[-1].lower()
     also = _other_names()
     close = difflib.get_close_matches(plain, [*model_ids(), *also], n=3, cutoff=0.5)
     near = dict.fromkeys(also.get(name, name) for name in close)
@@ -460,10 +463,8 @@ def resolve_model_name(text: str) -> ModelName | None:
         if model_id is not None and all(
             word in _FORMAT_WORDS or word.isalpha() for word in words[length:]
         ):
-            named, said = (
-                _with_rest(model_id, words, length),
-                f"taken for {model_profile(model_id).name}",
-            )
+            named = _with_rest(model_id, words, length)
+            said = f"taken for {model_profile(model_id).name}"
             return named and named.model_copy(
                 update={"note": f"{said}; {named.note}" if named.note else said}
             )
@@ -476,7 +477,8 @@ def other_checkpoint(text: str) -> str | None:
     named = None if text in model_ids() else resolve_model_name(text)
     if named is None:
         return None
-    profile, name = model_profile(named.model_id), short_name(text)
+    profile = model_profile(named.model_id)
+    name = short_name(text)
     organisation, _, own = profile.hf_repo.partition("/")
     found = re.search(r"models--([^/]+?)--", text) or re.fullmatch(r"([^/]+)/[^/]+", text.strip())
     maker = found[1] if found else ""

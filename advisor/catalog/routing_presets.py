@@ -140,12 +140,8 @@ def one_prompt_routing(architecture: Architecture) -> str:
         return ""
     preset = load_routing_preset(f"{_FINE}-one-domain")
     cv, affinity, stickiness = preset.parameters
-    value, high = (
-        float(
-            one_prompt_cv(moe.n_experts, moe.n_active, getattr(cv, bound), getattr(affinity, bound))
-        )
-        for bound in ("value", "high")
-    )
+    value = float(one_prompt_cv(moe.n_experts, moe.n_active, cv.value, affinity.value))
+    high = float(one_prompt_cv(moe.n_experts, moe.n_active, cv.high, affinity.high))
     intervals = ((cv.value, high), (0.0, 0.0), (stickiness.low, stickiness.high))
     return write_own_routing((value, 0.0, stickiness.value), intervals)
 

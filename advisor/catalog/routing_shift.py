@@ -61,7 +61,9 @@ def class_routing(
     Linear in S between the presets at 0, 1/4 and 1/2; below 64 experts geometrically in log N
     towards the coarse preset, reached at 16.
     """
-    n, k, s = (np.asarray(x, float) for x in (n_experts, n_active, n_shared))
+    n = np.asarray(n_experts, float)
+    k = np.asarray(n_active, float)
+    s = np.asarray(n_shared, float)
     share = s / (k + s)
     fine_presets = [load_routing_preset(name) for name in _BY_SHARED_SHARE]
     knots = [float(preset.shared_share or 0.0) for preset in fine_presets]
@@ -97,7 +99,8 @@ def shifted_routing(
     if preset is None:
         zero = np.zeros(n.shape)
         return RoutingShift(zero, zero, zero)
-    moved, origin = class_routing(n, k, s), class_routing(*baseline)
+    moved = class_routing(n, k, s)
+    origin = class_routing(*baseline)
     n0, k0, s0 = baseline
     octaves = np.hypot(np.log2(n / n0), np.log2(k / k0)) / _OCTAVES_OF_FULL_SCATTER
     extra = np.minimum(
@@ -142,7 +145,9 @@ def shifted_preset(
     }
     update: dict[str, object] = {}
     for name in _SCATTER:
-        low, middle, high = (float(getattr(ends[end], name)) for end in ("high", "value", "low"))
+        low = float(getattr(ends["high"], name))
+        middle = float(getattr(ends["value"], name))
+        high = float(getattr(ends["low"], name))
         banded = getattr(preset, name)
         update[name] = banded.model_copy(
             update={

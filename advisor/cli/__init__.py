@@ -225,7 +225,8 @@ def _said(error: click.ClickException) -> str:
             return "--concurrency is called --batch here"
         if error.option_name in _COLUMNS and "--set" in known:
             return f"{error.option_name} is called --set {_COLUMNS[error.option_name]} here"
-        typed, offered = error.option_name, error.possibilities or []
+        typed = error.option_name
+        offered = error.possibilities or []
         near = [
             one for one in offered if one.startswith(typed)
         ] or offered  # `--gpu` is short for one, not like three
@@ -264,10 +265,8 @@ def main(argv: list[str] | None = None) -> None:
     os.environ.setdefault(
         "PYDANTIC_DISABLE_PLUGINS", "__all__"
     )  # looking for some reads every installed package
-    before, first = (
-        signal.getsignal(signal.SIGTERM),
-        threading.current_thread() is threading.main_thread(),
-    )
+    before = signal.getsignal(signal.SIGTERM)
+    first = threading.current_thread() is threading.main_thread()
     try:
         if first:
             signal.signal(signal.SIGTERM, _terminated)

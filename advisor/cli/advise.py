@@ -114,7 +114,8 @@ _OTHERS = ("b200-sxm", "h200-sxm")
 def _onward(advice: Advice) -> dict[str, list[str]]:
     """What follows an answer, as it is typed: other GPUs or batches, one page to pass on; or GPUs
     that hold it."""
-    scenario, fit = advice.scenario, fit_of(advice.setup)
+    scenario = advice.scenario
+    fit = fit_of(advice.setup)
     if fit is not None and fit.scenario is not None:
         wider = [
             f"{fit.scenario.n_gpus}x{scenario.hardware_id}",
@@ -150,7 +151,8 @@ def _print_more(advice: Advice, goal: str) -> None:
     from advisor.answers.explore.changes import next_steps
     from advisor.show.words.load import does_not_fit
 
-    answer, limited = advice.recommendation, advice.scenario.max_tpot_ms
+    answer = advice.recommendation
+    limited = advice.scenario.max_tpot_ms
     steps = next_steps(advice)
     click.echo()
     for text in (
@@ -198,10 +200,13 @@ def spend_of(
     from advisor.predict.spend import price_of, spend_at
     from advisor.show.words.load import does_not_fit
 
-    curve, setup, best = advice.curve, advice.setup, advice.recommendation.n_draft
+    curve = advice.curve
+    setup = advice.setup
+    best = advice.recommendation.n_draft
     if power_log is None and power_k is not None:
         raise AdvisorError("--power-k needs --power-log FILE")
-    price, measured = price_of(setup.hardware, usd_per_hour), None
+    price = price_of(setup.hardware, usd_per_hour)
+    measured = None
     if does_not_fit(setup):
         return None
     if power_log is not None:

@@ -169,9 +169,11 @@ def field_options(row: FieldRow) -> list[click.Option]:
     )
     also = ""
     if row.name.endswith("_tokens"):
-        kind, also = TokenCount(), " Also as 128k (128,000) or 128K (131,072)."
+        kind = TokenCount()
+        also = " Also as 128k (128,000) or 128K (131,072)."
     if row.name == "n_gpus":
-        kind, offered = _Gpus(), beginning(hardware_ids, r"\d+x")
+        kind = _Gpus()
+        offered = beginning(hardware_ids, r"\d+x")
     return [
         click.Option(
             [flag.name, row.name] if len(row.flags) == 1 else [flag.name],
@@ -308,7 +310,9 @@ def refuse_repeated(ctx: click.Context, args: Sequence[str]) -> None:
 
 def _twice(option: str, args: Sequence[str]) -> str:
     """What to type in place of an option that is given twice: a comparison of its values."""
-    values, others, rest = [], [], list(args)
+    values = []
+    others = []
+    rest = list(args)
     while rest:
         word, equals, value = rest.pop(0).partition("=")
         if word != option:
@@ -337,8 +341,10 @@ def take_scenario(ctx: click.Context) -> dict[str, Any]:
 def scenario_asked(ctx: click.Context) -> Scenario:
     """Scenario of the context's options, which are taken. Raises AdvisorError, click.UsageError for
     a missing one."""
-    typed, values = typed_names(ctx), take_scenario(ctx)
-    file, example = values.pop("scenario_file"), values.pop("example")
+    typed = typed_names(ctx)
+    values = take_scenario(ctx)
+    file = values.pop("scenario_file")
+    example = values.pop("example")
     if file is not None and example is not None:
         raise AdvisorError("give --scenario or --example, not both")
     assumed: list[str] = ctx.meta.get(ASSUMED, [])
@@ -416,7 +422,8 @@ def _refuse_missing(
 
 def _typed(ctx: click.Context) -> dict[str, list[str]]:
     """Words of the scenario as they stand on the command line, by field, the model first."""
-    names, models = typed_names(ctx), ctx.params.get(_MODEL) or ()
+    names = typed_names(ctx)
+    models = ctx.params.get(_MODEL) or ()
     found = {"model_id": [models] if isinstance(models, str) else list(models)}
     for option in SCENARIO_OPTIONS:
         if (name := option.name or "") in names:
@@ -460,7 +467,8 @@ def scenario_words(
     )
     usual = build_scenario(**known | drafted(known, []))
     for name, row in FIELDS.items():
-        value, flags = getattr(scenario, name), {flag.name for flag in row.flags}
+        value = getattr(scenario, name)
+        flags = {flag.name for flag in row.flags}
         if (
             (name in known and name != "tensor_parallel")
             or not flags
@@ -489,7 +497,8 @@ def retyped(*left_out: str) -> list[str]:
     """The running command's arguments as they were typed, without some parameters: words of a shell
     line."""
     ctx = click.get_current_context()
-    typed, words = typed_names(ctx) - set(left_out), typed_words(*left_out)
+    typed = typed_names(ctx) - set(left_out)
+    words = typed_words(*left_out)
     for param in ctx.command.params:
         if param.name not in typed:
             continue

@@ -103,7 +103,8 @@ def _beside(
     out = []
     for row in rows:
         cell = cells.get((row["batch_size"], row["n_draft"]), {})
-        step_s, ratio = cell.get("step_time_s", nan), cell.get("speedup", nan)
+        step_s = cell.get("step_time_s", nan)
+        ratio = cell.get("speedup", nan)
         values = {
             "measured_step_ms": digits(1e3 * step_s) if step_s > 0 else None,
             "measured_speedup": digits(ratio) if ratio > 0 else None,

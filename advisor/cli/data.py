@@ -187,7 +187,8 @@ def models(as_json: bool) -> None:
     rows: list[dict[str, Any]] = []
     for model_id in model_ids():
         architecture = load_model(model_id)
-        counts, moe = parameter_counts(architecture), architecture.moe
+        counts = parameter_counts(architecture)
+        moe = architecture.moe
         rows.append(
             {
                 "id": model_id,

@@ -177,21 +177,27 @@ def design(
     for each one's.
     """
     show = out.progress("searching")
-    typed, places = question.pop("batches"), question.pop("accelerators")
-    targets, is_map = question.pop("targets"), question.pop("as_map") or places is not None
+    typed = question.pop("batches")
+    places = question.pop("accelerators")
+    targets = question.pop("targets")
+    is_map = question.pop("as_map") or places is not None
     _refuse_mixed(targets, typed, config_file, is_map=is_map)
     scenario, start = _started(
         scenario, question.pop("shape"), question, from_nothing=ctx.meta[_FROM_NOTHING]
     )
     batches = None if typed is None else starts.parse_batches(typed)
     question = _question(question) | {"on_progress": show}
-    best, space, keeps = None, None, False
+    best = None
+    space = None
+    keeps = False
     if targets:
         one = maps.one_design(
             scenario, maps.parse_targets(targets, scenario.hardware_id), top, **question
         )
-        space, best = one.cells.spaces[0], None if one.best is None else one.best.index
-        rows, tell = map_words.one_design_rows(one), partial(_tell_one, one)
+        space = one.cells.spaces[0]
+        best = None if one.best is None else one.best.index
+        rows = map_words.one_design_rows(one)
+        tell = partial(_tell_one, one)
         document = map_words.one_design_document(one)
     elif is_map:
         columns = (
@@ -202,19 +208,20 @@ def design(
         drawn = maps.region_map(
             scenario, columns, None if batches is None else list(batches), **question
         )
-        rows, tell, asked = map_words.region_rows(drawn), partial(_tell_map, drawn), drawn.scenario
+        rows = map_words.region_rows(drawn)
+        tell = partial(_tell_map, drawn)
+        asked = drawn.scenario
         document = {"scenario": asked, "scenario_hash": asked.hash} | map_words.region_document(
             drawn
         )
     else:
         answer = design_answer(design_space(scenario, batches=batches, **question), top)
-        space, best = answer.space, None if answer.recommended is None else answer.recommended.index
+        space = answer.space
+        best = None if answer.recommended is None else answer.recommended.index
         keeps = answer.recommended is not None and keeps_baseline(space, answer.recommended)
-        rows, document, tell = (
-            candidate_rows(answer),
-            answer_document(answer),
-            partial(_tell, answer, start),
-        )
+        rows = candidate_rows(answer)
+        document = answer_document(answer)
+        tell = partial(_tell, answer, start)
     show(1)
     if csv_file is not None:
         out.write_file(csv_file, csv_text(list(rows[0]) if rows else ["rank"], rows))
@@ -353,7 +360,8 @@ def _grid(typed: Mapping[str, Any]) -> DesignGrid:
 def _question(options: dict[str, Any]) -> dict[str, Any]:
     """The rest of the options by the names of `design_space`: grid, price and memory in its
     terms."""
-    grid, gb = _grid({name: options.pop(name) for name in _GRID}), options.pop("max_memory_gb")
+    grid = _grid({name: options.pop(name) for name in _GRID})
+    gb = options.pop("max_memory_gb")
     price = options.pop("usd_per_hour")
     memory = None if gb is None else gb * 1e9
     return options | {"grid": grid, "price_usd_per_hour": price, "max_memory_bytes": memory}

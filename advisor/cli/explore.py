@@ -177,7 +177,8 @@ def _vary(
     ctx: click.Context, options: Mapping[str, Any], csv_file: Path | None, as_json: bool
 ) -> None:
     """Every combination of the values: as a map over context and batch, as a table, or as files."""
-    to_files, file = options["output"] is not None or options["dry_run"], options["plan"]
+    to_files = options["output"] is not None or options["dry_run"]
+    file = options["plan"]
     if file is not None:
         if others := _typed(ctx, {"vary", "model", *_SCENARIO}):
             raise AdvisorError(f"--plan states every field; leave {others[0]} out")
@@ -208,14 +209,14 @@ def _vary(
 def _words_of(plan: SweepPlan, best: pd.DataFrame, *, placed: bool) -> list[str]:
     """The row of most tokens per second and GPU as `advise` takes it. placed : whether machines
     vary."""
-    row, place = (
-        best[best["fits"]].nlargest(1, "tokens_per_s_per_gpu").iloc[0],
-        {"hardware_id", "n_gpus"},
-    )
+    row = best[best["fits"]].nlargest(1, "tokens_per_s_per_gpu").iloc[0]
+    place = {"hardware_id", "n_gpus"}
     varied = {*plan.axes} | ({"batch_size"} if len(plan.batches) > 1 else set())
-    left_out, words = set(varied), list[str]()
+    left_out = set(varied)
+    words = list[str]()
     if placed or place & varied:
-        left_out, words = left_out | place, ["--gpus", f"{row['n_gpus']}x{row['hardware_id']}"]
+        left_out = left_out | place
+        words = ["--gpus", f"{row['n_gpus']}x{row['hardware_id']}"]
     for name in FIELDS:
         if name in varied - place and row[name] == row[name]:
             words += [FIELDS[name].flags[0].name, str(row[name])]
@@ -230,7 +231,8 @@ def _placed(
 
     A machine is placed as `advise` places `--gpus 8xH200`, unless ranks are typed or varied.
     """
-    typed, names = asked.typed_names(ctx), {"n_gpus", "hardware_id"}
+    typed = asked.typed_names(ctx)
+    names = {"n_gpus", "hardware_id"}
     counts = varied.get("n_gpus", (ctx.params["n_gpus"],))
     hardware = tuple(
         map(hardware_asked, varied.get("hardware_id", filter(None, (ctx.params["hardware_id"],))))
@@ -397,12 +399,14 @@ def _show_rows(plan: SweepPlan, csv_file: Path | None, as_json: bool) -> pd.Data
     from advisor.show.words.sweep import fastest_of_each, reasons_texts
     from advisor.text import frame_csv
 
-    show, parts = out.progress("computing"), []
+    show = out.progress("computing")
+    parts = []
     for index in range(plan.n_parts):
         parts.append(sweep_rows(plan.part(index), plan.batches))
         show((index + 1) / plan.n_parts)
     rows = pd.concat(parts, ignore_index=True)
-    best, refused = with_prices(rows[rows["recommended"]]), reasons_texts(rows)
+    best = with_prices(rows[rows["recommended"]])
+    refused = reasons_texts(rows)
     rows["recommended"] &= rows["fits"]  # nothing that cannot run
     if csv_file is not None:
         out.write_file(csv_file, frame_csv(rows))
@@ -557,7 +561,8 @@ def _compare(ctx: click.Context, csv_file: Path | None, as_json: bool) -> None:
     if astray := _typed(ctx, {"model_id", "scenario_file", "example"}):
         raise AdvisorError(f"{astray[0]} is one more; name it beside the others")
     given = {name: value for name, value in asked.take_scenario(ctx).items() if name in typed}
-    show, advices = out.progress("answering"), []
+    show = out.progress("answering")
+    advices = []
     for scenario in [
         _named(text, given) for text in texts
     ]:  # all before any is answered: the last may not be readable
@@ -598,7 +603,8 @@ def _compare(ctx: click.Context, csv_file: Path | None, as_json: bool) -> None:
 
 def _named(text: str, given: dict[str, Any]) -> Scenario:
     """An example's id, a model's id or name, else a file, changed by what is asked."""
-    path, assumed = Path(text), list[str]()
+    path = Path(text)
+    assumed = list[str]()
     if text in example_ids():
         return asked.scenario_from(dict(given), load_example(text).scenario)
     if is_there(path) or path.suffix == ".json":
@@ -634,7 +640,8 @@ def _rank(
         )
     asked.spell_out_gpus(ctx)
     question, axis = _question(asked.take_scenario(ctx), options)
-    board, top = leaderboard(question, out.progress("ranking")), options["top"]
+    board = leaderboard(question, out.progress("ranking"))
+    top = options["top"]
     if csv_file is not None:
         out.write_file(csv_file, table(board, quality=axis).csv())
     if as_json:
@@ -679,9 +686,10 @@ def _question(
     values: dict[str, Any], options: Mapping[str, Any]
 ) -> tuple[entrants.RankQuestion, Axis | None]:
     """What the options ask, and the quality axis."""
-    users, histogram, names, usd = (
-        options[name] for name in ("users", "histogram", "names", "usd_per_hour")
-    )
+    users = options["users"]
+    histogram = options["histogram"]
+    names = options["names"]
+    usd = options["usd_per_hour"]
     if users is not None and histogram is not None:
         raise AdvisorError("give --users or --histogram, not both")
     listed, axis = _scores(*(options[name] for name in _SCORES))

@@ -58,7 +58,8 @@ def ingest(
     A run with K = 0 in one of the files is the baseline of those in the others. --output writes all
     of them as one.
     """
-    values, columns = given.pop("values"), given.pop("columns")
+    values = given.pop("values")
+    columns = given.pop("columns")
     stated = given_acceptance(given.pop("accepted_length"), None, None)
     read, failed = _read_all(paths, values, columns, reading.Own.given(**given))
     results = [rows.result for rows in read]
@@ -124,7 +125,8 @@ def _lead_on(lacks: Sequence[str], n_used: int) -> None:
             "Nothing can be refitted or held beside the model before what is named above is mended."
         )
         return
-    words, onward = retyped(*_OF_FIT), {}
+    words = retyped(*_OF_FIT)
+    onward = {}
     if n_used >= MIN_POINTS:
         onward = {"what these runs change": ["fit", *words, *_TO_REFIT]}
     else:
@@ -227,7 +229,8 @@ def fit(
     show = out.progress("fitting")
     rows, failed, points, refused = _rows_to_fit(paths, given, not as_json)
     show(f"{len(points)} points", 0.0)
-    answer, small = refit_chosen(points, refused, rows.result.header_of), moesd_of(points)
+    answer = refit_chosen(points, refused, rows.result.header_of)
+    small = moesd_of(points)
     show(1.0)
     against = answer.reasons_against
     text = write_adjustment(adjustment_of(answer)) if force or not against else None
@@ -336,11 +339,17 @@ def _advise_words(
         )
     scenario = point.scenario.model_copy(update=values)
     asked = {"model_id": given["models"], "hardware_id": [given["hardware_id"]]}
-    model, hardware = (
-        reading.document_path(
-            name, getattr(scenario, DOCUMENT_OF[name]), reading.files_in(paths), asked[name]
-        )
-        for name in ("model_id", "hardware_id")
+    model = reading.document_path(
+        "model_id",
+        getattr(scenario, DOCUMENT_OF["model_id"]),
+        reading.files_in(paths),
+        asked["model_id"],
+    )
+    hardware = reading.document_path(
+        "hardware_id",
+        getattr(scenario, DOCUMENT_OF["hardware_id"]),
+        reading.files_in(paths),
+        asked["hardware_id"],
     )
     return [] if None in (model, hardware) else scenario_words(scenario, model, hardware)
 
@@ -357,7 +366,8 @@ def _rows_to_fit(
     """
     from advisor.measured.refit import MIN_POINTS, select_points
 
-    hardware_id, engine = given["hardware_id"], given["engine"]
+    hardware_id = given["hardware_id"]
+    engine = given["engine"]
     stated = given_acceptance(
         given["accepted_length"], given["acceptance"], given["acceptance_preset"]
     )

@@ -188,7 +188,8 @@ def given_documents(
     A path may be that of a scenario file or JSON answer that carries one. Raises AdvisorError for a
     file that is none.
     """
-    found, ids = [], []
+    found = []
+    ids = []
     for text in filter(None, options):
         if text.endswith(".json") or is_there(Path(text)):
             found.append(_document(column, Path(text), text))
@@ -274,7 +275,9 @@ def with_own(
 def with_length(frame: pd.DataFrame, said: Mapping[str, str], stated: str) -> pd.DataFrame:
     """A table of points as text, drafting rows without an accepted length given a stated one, as
     borrowed."""
-    length, same, drafts = "accepted_length", "accepted_length_same_run", "draft_tokens_k"
+    length = "accepted_length"
+    same = "accepted_length_same_run"
+    drafts = "draft_tokens_k"
     frame = frame.assign(**{name: frame.get(name, "") for name in (length, same)})
     for line, text in (
         frame.get(drafts, pd.Series("", frame.index)).replace("", said.get(drafts, "")).items()
@@ -376,7 +379,9 @@ def read_all(
 ) -> tuple[list[Measured], list[dict[str, str]]]:
     """The files that can be read, each content once, and why others cannot. Raises AdvisorError for
     a lone one."""
-    read, failed, seen = [], [], dict[str, str]()
+    read = []
+    failed = []
+    seen = dict[str, str]()
     given = [_values_of(number, values, len(files)) for number in range(len(files))]
     for file, said in zip(files, given, strict=True):
         try:

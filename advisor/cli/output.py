@@ -71,12 +71,14 @@ def progress(doing: str) -> Callable[..., None]:
 
     The call it returns takes names to show, if any, and the share done. At 1 the line goes.
     """
-    started_s, terminal = time.monotonic(), sys.stderr
+    started_s = time.monotonic()
+    terminal = sys.stderr
 
     def show(*state: str | float) -> None:
         if not terminal.isatty() or time.monotonic() - started_s < _GLANCE_S:
             return
-        names, share = state[:-1], float(state[-1])
+        names = state[:-1]
+        share = float(state[-1])
         text = "" if share >= 1.0 else f"{' '.join([doing, *map(str, names)])}: {share:.0%}"
         terminal.write(f"\r\x1b[K{text}")
         terminal.flush()

@@ -33,7 +33,8 @@ def model_fields(text: str) -> dict[str, Any]:
     path = Path(text)
     if not (text.endswith(".json") or is_there(path)):
         return named_model(text)
-    name, config = checkpoint_name(_config_of(path)), read_config(path)
+    name = checkpoint_name(_config_of(path))
+    config = read_config(path)
     architecture_from_config(config, name, path.name if path.suffix == ".json" else "config.json")
     return {"model_id": name, "model_config_json": config}
 

@@ -120,7 +120,9 @@ def report(
 ) -> None:
     """Write a report: verdict, curve, schedule, engine configuration, assumptions, known errors,
     sources."""
-    form, brief, show = form or _format_of(output), asked["brief"], progress("writing the report:")
+    form = form or _format_of(output)
+    brief = asked["brief"]
+    show = progress("writing the report:")
     if asked["min_total_params"] is not None and not asked["models"]:
         raise AdvisorError("--min-total-params needs --models")
     if brief and form != "pdf":
@@ -163,10 +165,8 @@ def report(
 
 def _sections(advice: Advice, asked: Mapping[str, Any]) -> dict[str, Any]:
     """The sections that options add or leave out, and the names for the launch lines."""
-    scenario, found = (
-        advice.scenario,
-        {name: asked[name] for name in ("served_model", "draft_model")},
-    )
+    scenario = advice.scenario
+    found = {name: asked[name] for name in ("served_model", "draft_model")}
     if not asked["no_checks"]:
         found["validation"] = _known_errors(advice)
     if not asked["brief"]:
@@ -291,11 +291,16 @@ def profile(options: tuple[str, ...]) -> None:
     """
     asked = {option.split("=")[0] for option in options}
     if "--engine" in asked:
-        python, known = (
-            engine_python() or sys.executable,
-            lambda text: load_hardware(hardware_named(text)),
+        python = engine_python() or sys.executable
+        sys.exit(
+            engine_profiler(
+                options,
+                _engine_config,
+                python,
+                program(),
+                lambda text: load_hardware(hardware_named(text)),
+            )
         )
-        sys.exit(engine_profiler(options, _engine_config, python, program(), known))
     if not asked & {"-h", "--help"} and find_spec("torch") is None:
         raise AdvisorError(TORCH_MISSING)
     sys.exit(profiler(list(options)))

@@ -417,10 +417,8 @@ def fit_moe(
     for _ in range(ROUNDS):
         linear = fit_relative(columns, measured * np.exp(-log_factor), low)
         log_ratio = np.log(measured / (columns @ linear.coefficients))
-        knots, values = (
-            KNOTS[filled],
-            np.array([np.median(log_ratio[nearest == i]) for i in filled]),
-        )
+        knots = KNOTS[filled]
+        values = np.array([np.median(log_ratio[nearest == i]) for i in filled])
         log_factor = MoeFit(linear, knots, values).correction(rows_per_expert)
     return MoeFit(linear, knots, values)
 
@@ -455,7 +453,8 @@ def frame_work(frame: pd.DataFrame, dtype: str, ungated: bool) -> dict[str, Any]
     """Arguments of `laws.routed_layers` but for the costs, from a table with touched and
     routed_rows."""
     get = {name: frame[name].to_numpy(dtype=float) for name in MOE_KEYS if name != "distribution"}
-    touched, rows = frame["touched"].to_numpy(), frame["routed_rows"].to_numpy()
+    touched = frame["touched"].to_numpy()
+    rows = frame["routed_rows"].to_numpy()
     work = expert_work(
         tokens=get["num_tokens"],
         n_active=rows

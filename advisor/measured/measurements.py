@@ -285,10 +285,8 @@ def parse_rows(raw: bytes, name: str) -> pd.DataFrame:
         raise AdvisorError(
             f"{name} is not a readable CSV ({error}); measure again or restore it"
         ) from error
-    strangers, absent = (
-        sorted(set(header) - set(COLUMNS)),
-        [c for c in NEEDED_COLUMNS if c not in header],
-    )
+    strangers = sorted(set(header) - set(COLUMNS))
+    absent = [c for c in NEEDED_COLUMNS if c not in header]
     if strangers or absent or len(set(header)) < len(header):
         wrong = (
             f"unknown {', '.join(strangers)}"

@@ -87,7 +87,8 @@ def multiplier_prior(points: Sequence[Point]) -> MultiplierPrior:
         covariance[np.ix_(at, at)] = np.array(fitted) + MIN_LOG_SD**2 * np.eye(len(at))
         for name in OF_A_HOST if own else ():
             index = NAMES.index(name)
-            covariance[index], covariance[:, index] = 0.0, 0.0
+            covariance[index] = 0.0
+            covariance[:, index] = 0.0
             covariance[index, index] = OWN_OVERHEAD_LOG_SD**2
         log_sd = np.sqrt(np.diag(covariance))
     return MultiplierPrior(
@@ -127,7 +128,8 @@ def fit_many(observed: Observations, prior: MultiplierPrior, used: NDArray[np.bo
     covariance = np.empty((len(used), len(NAMES), len(NAMES)))
     unsettled = np.arange(len(used))
     for _ in range(_SCALE_ROUNDS):
-        some, held = _of(observed, unsettled), scale[unsettled]
+        some = _of(observed, unsettled)
+        held = scale[unsettled]
         theta[unsettled], covariance[unsettled] = _most_probable(
             some, prior, used[unsettled], held, theta[unsettled]
         )
@@ -161,7 +163,8 @@ def _most_probable(
     prior's. Damped Gauss-Newton steps are cut at the bounds; a multiplier held at its bound takes
     no part in the step.
     """
-    precision, bound = np.linalg.inv(prior.covariance), BOUND_SIGMAS * prior.log_sd
+    precision = np.linalg.inv(prior.covariance)
+    bound = BOUND_SIGMAS * prior.log_sd
     unit = np.eye(len(NAMES))
 
     def cost_of(at: Array) -> tuple[Array, Array]:
@@ -172,7 +175,8 @@ def _most_probable(
 
     # All problems step together, each with a damping of its own: one array in place of a loop over
     # left-out fits.
-    theta, damping = start, np.full(len(start), 1e-6)
+    theta = start
+    damping = np.full(len(start), 1e-6)
     z, cost = cost_of(theta)
     for _ in range(_STEPS):
         root = np.sqrt(1.0 + z**2)
@@ -191,7 +195,8 @@ def _most_probable(
         better = tried_cost <= cost
         going = np.abs(attempt - theta).max(axis=1) >= _SMALL_STEP
         theta = np.where(better[:, None], attempt, theta)
-        z, cost = np.where(better[:, None], tried_z, z), np.where(better, tried_cost, cost)
+        z = np.where(better[:, None], tried_z, z)
+        cost = np.where(better, tried_cost, cost)
         damping = np.clip(np.where(better, damping / 10.0, damping * 30.0), 1e-9, 1e9)
         if going.mean() < 0.5:  # a few that meet bounds take long: the others are left alone
             break

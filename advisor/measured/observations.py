@@ -127,7 +127,8 @@ def place_of(address: str) -> str:
     if host.endswith(_PAGES):
         host, path = "github.com", f"/{host.removesuffix(_PAGES)}{parts.path}"
     else:
-        host, path = _SAME_OWNER.get(host, host), parts.path
+        host = _SAME_OWNER.get(host, host)
+        path = parts.path
     return "/".join([host, *(part for part in path.split("/") if part)])
 
 
@@ -239,7 +240,8 @@ def log_predicted(observed: Observations, theta: Array) -> Array:
 def log_slopes(observed: Observations, theta: Array) -> Array:
     """Derivative of `log_predicted` by each log multiplier [n, names]."""
     m = _multipliers(theta)
-    upper, lower = observed.upper * m, observed.lower * m
+    upper = observed.upper * m
+    lower = observed.lower * m
     slopes = upper / upper.sum(axis=-1, keepdims=True) - lower / lower.sum(axis=-1, keepdims=True)
     slopes[..., LENGTH] += observed.length_share
     return np.asarray(slopes[..., :_FIXED])
@@ -269,7 +271,9 @@ def observe(
     length, borrowed : tokens per round, 1 without speculation, and whether they were counted in
         another run. [-]
     """
-    charged, round_charged, one = plain.copy(), spec.copy(), np.eye(_FIXED + 1)[_FIXED]
+    charged = plain.copy()
+    round_charged = spec.copy()
+    one = np.eye(_FIXED + 1)[_FIXED]
     charged[_FIXED] += prefill_s
     round_charged[LENGTH if borrowed else _FIXED] += length * prefill_s
     drafting = np.zeros_like(spec)
@@ -300,10 +304,8 @@ _SCHEDULING = [TIME_NAMES.index("round_host"), TIME_NAMES.index("host")]
 
 def _measured(row: Mapping[str, Any]) -> list[str]:
     """Quantities of a row, none of them twice in other words."""
-    measured, derived = (
-        [name for name in QUANTITIES if number(row, name)],
-        str(row.get("derived") or ""),
-    )
+    measured = [name for name in QUANTITIES if number(row, name)]
+    derived = str(row.get("derived") or "")
     paired = (
         "tpot_s" in derived or str(row.get("metric")) in _ROUND_METRICS
     )  # the plain value stands in no other row
@@ -328,7 +330,8 @@ def time_columns(setup: Setup, curve: Curve) -> tuple[Array, Array]:
     one K."""
     parts = {name: time[:, 0] for name, time in curve.round_components.items()}
     # Layers launched over all drafting passes of one round. [-]
-    n_draft, drafts_with = int(curve.drafts[0]), setup.draft_architecture
+    n_draft = int(curve.drafts[0])
+    drafts_with = setup.draft_architecture
     layers = (
         int(setup.drafter.passes(n_draft)) * n_layers(drafts_with)
         if drafts_with is not None and n_draft

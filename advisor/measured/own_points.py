@@ -84,9 +84,11 @@ def with_rounds(rows: pd.DataFrame, accepted_length: Array) -> pd.DataFrame:
 
     accepted_length : of each K from 0. [tokens]
     """
-    out, keys = rows.copy(deep=False), [name for name in (*_ALIKE, *_RAN_ALIKE) if name in rows]
+    out = rows.copy(deep=False)
+    keys = [name for name in (*_ALIKE, *_RAN_ALIKE) if name in rows]
     numbers = Numbers(rows)
-    k, step_s = numbers["draft_tokens_k"], numbers["step_time_s"]
+    k = numbers["draft_tokens_k"]
+    step_s = numbers["step_time_s"]
     plain = (
         rows.assign(plain_s=step_s)[(k == 0) & np.isfinite(step_s)]
         .groupby(keys, dropna=False)["plain_s"]

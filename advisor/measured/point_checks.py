@@ -96,7 +96,8 @@ def check_units(points: Sequence[Point], header_of: HeaderOf | None = None) -> t
     Raises AdvisorError for a column that is off by a factor which no engine explains.
     """
     observed = joined(point.observations for point in points)
-    by_line, timed = {point.line: point for point in points}, ("tpot_s", "step_time_s")
+    by_line = {point.line: point for point in points}
+    timed = ("tpot_s", "step_time_s")
     off = observed.log_measured - log_predicted(observed, np.zeros(len(NAMES)))
     plain = _plain_off(observed, off, by_line)
     questions: list[str] = []
@@ -209,7 +210,8 @@ def _meant(
 
     per_round : whether times of rounds are suspected, which plain rows that are off alike rule out.
     """
-    best, least = None, np.inf
+    best = None
+    least = np.inf
     for reading in _RATIOS if quantity == "speedup" else _TIMES:
         if not per_round and reading.question == _PER_ROUND:
             continue
@@ -222,7 +224,8 @@ def _meant(
             scatter = float(np.median(np.abs(left)))
             near = abs(float(np.median(left))) <= NEAR_LOG and scatter <= NEAR_LOG
             if near and scatter < least:
-                best, least = reading, scatter
+                best = reading
+                least = scatter
     return best
 
 
@@ -232,7 +235,8 @@ def _inverted(measured: Array, off: Array) -> bool:
     away = np.abs(np.log(measured)) > NEAR_LOG
     if away.sum() < 3:
         return False
-    as_it_is, inverse = np.abs(off[away]), np.abs(np.log(measured) + predicted)[away]
+    as_it_is = np.abs(off[away])
+    inverse = np.abs(np.log(measured) + predicted)[away]
     return bool(np.median(inverse) < 0.5 * np.median(as_it_is) and np.median(inverse) <= NEAR_LOG)
 
 

@@ -149,7 +149,8 @@ def points_at(
 ) -> list[Point]:
     """Points of rows that differ in batch and accepted length alone, with each length and its log
     spread."""
-    question, batches = cases[0].question, np.array([item.batch_size for item in cases])
+    question = cases[0].question
+    batches = np.array([item.batch_size for item in cases])
     curve = curve_for(
         setup, batches, [question.n_draft], question.verify_tokens, central_only=central_only
     )
@@ -241,7 +242,9 @@ def repriced(points: Sequence[Point], change: Callable[[Setup], Setup]) -> list[
     """Rows as predicted by changed setups. As given where those cannot predict all of them."""
     setups = {id(p.setup): change(p.setup) for p in points}
     moved = [replace(point, setup=setups[id(point.setup)]) for point in points]
-    read, out, at = as_read(moved, [Reread()])[0], [], 0
+    read = as_read(moved, [Reread()])[0]
+    out = []
+    at = 0
     if read is None:
         return list(points)
     for point in moved:
@@ -318,10 +321,8 @@ def refit_points(
 def _check_weights_fit(setup: Setup) -> None:
     """Raise AdvisorError where the weights alone exceed the accelerator's whole memory: no such run
     was measured."""
-    needed, has = (
-        setup.memory.weights_bytes + setup.memory.drafter_bytes,
-        setup.hardware.memory_bytes.value,
-    )
+    needed = setup.memory.weights_bytes + setup.memory.drafter_bytes
+    has = setup.hardware.memory_bytes.value
     if needed > has:
         raise AdvisorError(
             f"the weights of {setup.scenario.model_id} on {setup.place} need {needed / GIB:,.0f} "
@@ -361,7 +362,8 @@ def _askable(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[Refused]]:
         return frame, []
     stated = {name: frame[name].notna().to_numpy() for name in ("draft_tokens_k", "batch_size")}
     measured = frame[list(QUANTITIES)].notna().any(axis=1).to_numpy()
-    left, refused = np.ones(len(frame), dtype=bool), []
+    left = np.ones(len(frame), dtype=bool)
+    refused = []
     for has, reason in (
         (measured, _MEASURES_NOTHING),
         *((mask, _not_stated(name)) for name, mask in stated.items()),
@@ -417,13 +419,15 @@ def _ask(line: int, row: dict[str, Any], acceptance: str | None) -> Asked:
         raise AdvisorError(_METRIC_OPEN if open_pair else _MEASURES_NOTHING)
     if "adaptive" in str(row.get("draft_structure") or ""):
         raise AdvisorError("the draft length was adaptive; no single K stands for the row")
-    n_draft, batch = number(row, "draft_tokens_k"), number(row, "batch_size")
+    n_draft = number(row, "draft_tokens_k")
+    batch = number(row, "batch_size")
     if n_draft is None or batch is None:
         raise AdvisorError(_not_stated("draft_tokens_k" if n_draft is None else "batch_size"))
     check_tokens_in_step(number(row, "tokens_in_step"), batch * (n_draft + 1))
     cells = {**row, "batch_size": min(max(round(batch), 1), MAX_BATCH)}
     if n_draft == 0:
-        cells, row = cells | _NO_DRAFT, {**row, "speedup": None, "draft_time_s": None}
+        cells = cells | _NO_DRAFT
+        row = {**row, "speedup": None, "draft_time_s": None}
     elif number(row, "accepted_length") is None and acceptance:
         length = parse_acceptance(acceptance, max(int(n_draft), 1)).accepted_length[int(n_draft)]
         cells |= {"accepted_length": float(length), "accepted_length_same_run": 0}
@@ -439,7 +443,8 @@ def _by_curve(cases: Iterable[Asked]) -> list[tuple[Scenario, list[Asked]]]:
     groups: dict[tuple[Scenario, int, int | None, str, CountedPass | None], list[Asked]] = {}
     for item in cases:
         # An accepted length of no consequence: only times are read off the curve.
-        question, k = item.question, max(item.question.n_draft, 1)
+        question = item.question
+        k = max(item.question.n_draft, 1)
         alike = question.scenario.model_copy(
             update={"batch_size": 1, "acceptance": f"{1 + k / 2}@{k}"}
         )
@@ -515,7 +520,8 @@ def measured_times(row: Mapping[str, Any]) -> tuple[float, float]:
 
 
 def _time_s(row: Mapping[str, Any], value: float | None) -> float:
-    metric, sequences = str(row.get("metric", "")), number(row, "batch_size") or np.nan
+    metric = str(row.get("metric", ""))
+    sequences = number(row, "batch_size") or np.nan
     if not value:
         return float("nan")
     if metric == "tpot_ms":
@@ -531,6 +537,7 @@ def _time_s(row: Mapping[str, Any], value: float | None) -> float:
     elif metric not in _OF_ALL:
         return float("nan")
     if metric.startswith("total"):  # of which the generated tokens count
-        prompt, output = number(row, "input_tokens"), number(row, "output_tokens")
+        prompt = number(row, "input_tokens")
+        output = number(row, "output_tokens")
         sequences *= output / (prompt + output) if output and prompt is not None else np.nan
     return sequences / value

@@ -128,7 +128,8 @@ def compared(
         for i in np.unique(np.linspace(0, len(points) - 1, MAX_COMPARED).round().astype(int))
     ]
     given = joined(point.observations for point in sample)
-    readings, every = [], [given]
+    readings = []
+    every = [given]
     candidates = [*(_readings(sample) if ask else ()), *_of_growth(sample)]
     reread = iter(as_read(sample, [one.reread for one in candidates if one.reread is not None]))
     for reading in candidates:
@@ -167,7 +168,8 @@ def log_evidence(
     a reading how far they must move from what is known of them.
     """
     posterior = fit_many(observed, prior, used)
-    theta, scale = posterior.theta, posterior.scale
+    theta = posterior.theta
+    scale = posterior.scale
     z = (log_predicted(observed, theta[:, None]) - observed.log_measured) / scale[:, None]
     robust = (used * (np.sqrt(1.0 + z**2) - 1.0)).sum(axis=1)
     moved = np.einsum("mp,pq,mq->m", theta, np.linalg.inv(prior.covariance), theta) / 2.0
@@ -370,7 +372,8 @@ def _of_what_is_added(
     for share in (0.3, 0.6):
         added_s = share * float(token_s.min())
         for each, tokens in (("token", length), ("round", np.ones_like(length))):
-            upper, lower = observed.upper.copy(), observed.lower.copy()
+            upper = observed.upper.copy()
+            lower = observed.lower.copy()
             upper[:, -1] += added_s * np.where(time, tokens, 1.0)
             lower[:, -1] += np.where(time, 0.0, added_s * tokens)
             question = (
@@ -401,7 +404,8 @@ def _of_setup(point: Point) -> Iterator[Reading]:
         return Reread(scenario=tuple(changes.items()))
 
     if scenario.n_gpus == scenario.tensor_parallel:
-        half, twice = scenario.n_gpus // 2, 2 * scenario.n_gpus
+        half = scenario.n_gpus // 2
+        twice = 2 * scenario.n_gpus
         if half:
             yield Reading(
                 f"Did {half} of the {scenario.n_gpus} GPUs serve?",
@@ -476,9 +480,8 @@ class ExpertTime:
         """Sentence on what was found, and whether it was taken."""
         if not self.constant_s:
             return "The rows ask for no time per touched expert."
-        low, high = (
-            max(self.mean_s + side * BAND_SIGMAS * self.sd_s, 0.0) * 1e6 for side in (-1.0, 1.0)
-        )
+        low = max(self.mean_s + -1.0 * BAND_SIGMAS * self.sd_s, 0.0) * 1000000.0
+        high = max(self.mean_s + 1.0 * BAND_SIGMAS * self.sd_s, 0.0) * 1000000.0
         about = (
             f"{self.mean_s * 1e6:.1f} us ({low:.1f} to {high:.1f}) for each touched expert of a "
             "layer"
@@ -534,7 +537,8 @@ def expert_time(points: Sequence[Point], prior: MultiplierPrior) -> ExpertTime |
     likely /= likely.sum()
     times = TRIED_S * np.exp(posterior.theta[:, _ROUTED])
     known = times**2 * posterior.covariance[:, _ROUTED, _ROUTED]
-    mean, best = float(likely @ times), int(evidence.argmax())
+    mean = float(likely @ times)
+    best = int(evidence.argmax())
     errors = _error_left_out(every, prior, part)
     return ExpertTime(
         constant_s=float(f"{TRIED_S[best]:.3g}"),

@@ -173,7 +173,8 @@ def refit_chosen(
         return result  # asked already
     # Where the shipped constants serve, nothing is written: no other reading is asked about.
     aside = {one.line for one in result.outliers}
-    fitted, prior = [point for point in points if point.line not in aside], multiplier_prior(points)
+    fitted = [point for point in points if point.line not in aside]
+    prior = multiplier_prior(points)
     found = rivals(fitted, prior, ask=ask and not serves)
     if found and found[0].growth:
         return _refit(points, (), repeats, tuple(refused), found[0])
@@ -192,7 +193,8 @@ def _refit(
 ) -> RefitResult:
     """Refit on rows, one of each setting, in the shipped shape or another that they ask for."""
     points = shape.repriced(given) if shape else given
-    prior, observed = multiplier_prior(points), joined(point.observations for point in points)
+    prior = multiplier_prior(points)
+    observed = joined(point.observations for point in points)
     posterior, aside = _without_outliers(observed, prior, len(points))
     used = ~np.isin(observed.line, list(aside))
     before = log_predicted(joined(point.observations for point in given), np.zeros(len(NAMES)))
@@ -463,7 +465,8 @@ def _parameters(
     for i, name in enumerate(NAMES):
         if not present[i] and not overheads.get(name):
             continue
-        before, prior = overheads.get(name, 1.0), float(known.log_sd[i])
+        before = overheads.get(name, 1.0)
+        prior = float(known.log_sd[i])
         factor = carried(float(np.exp(posterior.theta[i])))
         out.append(
             RefitParameter(
@@ -563,9 +566,8 @@ def curves_of(
     _, _, n_draft, quantity = group
     batches = np.unique([*DEFAULT_BATCHES, *rows["batch_size"].astype(float)])
     batches = batches[batches <= max(4 * float(rows["batch_size"].max()), 64)]
-    before, after = (
-        curve_for(item, batches, [n_draft]) for item in (setup, refitted(setup, result))
-    )
+    before = curve_for(setup, batches, [n_draft])
+    after = curve_for(refitted(setup, result), batches, [n_draft])
     value = _values(after, quantity)
     if "before" not in rows:
         at = np.searchsorted(batches, rows["batch_size"].astype(float))

@@ -61,9 +61,12 @@ def errors_of(
     """
     if rows.empty:
         return Errors(0)
-    error, measured = relative_error(rows, predicted), rows["measured"].to_numpy(float)
-    value, weight = rows[predicted].to_numpy(float), _source_weights(rows, source)
-    right, slower = (value > 1.0) == (measured > 1.0), measured < 1.0
+    error = relative_error(rows, predicted)
+    measured = rows["measured"].to_numpy(float)
+    value = rows[predicted].to_numpy(float)
+    weight = _source_weights(rows, source)
+    right = (value > 1.0) == (measured > 1.0)
+    slower = measured < 1.0
     banded = low in rows and high in rows
     ends = [rows[name].to_numpy(float) for name in ((low, high) if banded else ())]
 
@@ -226,7 +229,8 @@ class OwnErrors:
     @property
     def no_better(self) -> str:
         """Word for the judged values predicted no better, empty without any."""
-        limit, means = 1.0 - LEAST_FALL, self.means.items()
+        limit = 1.0 - LEAST_FALL
+        means = self.means.items()
         return next(
             (label for label, (old, new) in means if old < LEAST_ERROR or not new <= limit * old),
             "",
@@ -400,7 +404,8 @@ class RefitResult:
             )
         else:
             text += ", none set aside"
-        n, (before, after) = self.own_errors.after.n, self.own_errors.means["values"]
+        n = self.own_errors.after.n
+        (before, after) = self.own_errors.means["values"]
         return (
             f"{text}. Its {n} values, each left out of the fit in turn: {after:.1%} off, "
             f"{before:.1%} before."

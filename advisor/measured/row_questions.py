@@ -139,7 +139,8 @@ def question_of(
     name = _named_model(cells)
     if "adaptive" in cells.get("draft_structure", ""):
         raise AdvisorError("the draft length was adaptive; no single K stands for the row")
-    n_draft, batch = _whole(cells, "draft_tokens_k"), _whole(cells, "batch_size")
+    n_draft = _whole(cells, "draft_tokens_k")
+    batch = _whole(cells, "batch_size")
     gpus, tensor_parallel, expert_parallel, share = _placement(cells)
     # Of an accelerator of one's own nothing is shipped that graphs are part of.
     if says(cells.get("captured"), NO) and not cells.get("hardware_json"):
@@ -173,11 +174,10 @@ def question_of(
     )
     if cells.get("batch_kind") == UNTIL_LAST and origin == "same_run":
         scenario = scenario.model_copy(update={"acceptance": until_last(scenario, n_draft)})
-    build, verified = build_of(cells), _verify_tokens(cells, n_draft)
-    named, counted = (
-        engine_class(build, scenario.engine),
-        _counted(cells, verified or n_draft + 1, batch),
-    )
+    build = build_of(cells)
+    verified = _verify_tokens(cells, n_draft)
+    named = engine_class(build, scenario.engine)
+    counted = _counted(cells, verified or n_draft + 1, batch)
     return RowQuestion(
         scenario, n_draft, verified, origin, tuple(filled), named, build, share, counted
     )
@@ -196,7 +196,8 @@ def until_last(scenario: Scenario, n_draft: int) -> str:
     kernels = np.sum(
         [time[:, 0] for name, time in curve.round_components.items() if name in _KERNELS], axis=0
     )
-    alpha, n = float(solve_alpha(length, n_draft)), np.arange(n_draft + 1)
+    alpha = float(solve_alpha(length, n_draft))
+    n = np.arange(n_draft + 1)
     waits = laws.waiting_for_the_last(
         s=ALPHA_SPREAD,
         g=float(np.sum(n * alpha**n) / np.sum(alpha**n)),
@@ -508,7 +509,8 @@ def build_of(cells: Mapping[str, str]) -> Build:
 def _graph_release(cells: Mapping[str, str]) -> str | None:
     """The row's release, where it says what ran in CUDA graphs; None else, so that every step is
     priced as in one."""
-    version, engine = cells.get("engine_version", "")[:40], engine_called(cells.get("engine", ""))
+    version = cells.get("engine_version", "")[:40]
+    engine = engine_called(cells.get("engine", ""))
     rule = engine.graph_rule(version) if engine is not None and version else None
     return version if rule is not None and rule.of_rows else None
 
@@ -583,7 +585,8 @@ def _lengths(cells: Mapping[str, str]) -> tuple[dict[str, int], list[str]]:
 
     Also which lengths were rounded: benchmarks state means over requests, which are seldom whole.
     """
-    stated, rounded = {}, []
+    stated = {}
+    rounded = []
     for name, mean in _stated_lengths(cells).items():
         stated[name] = max(round(mean), 1)
         if mean != stated[name]:

@@ -202,7 +202,8 @@ def _texts(claim: Claim, judged: JudgedClaim) -> tuple[str, str, str, str]:
     ours = [judged.figures[figure.what] for figure in figures]
     held = sum(figure.holds(one.value) for figure, one in zip(figures, ours, strict=True))
     if len(figures) > SHOWN:
-        values, ends = [figure.value or 0.0 for figure in figures], [one.value for one in ours]
+        values = [figure.value or 0.0 for figure in figures]
+        ends = [one.value for one in ours]
         inside = sum(
             (o.low or o.value) <= v <= (o.high or o.value)
             for v, o in zip(values, ours, strict=True)
@@ -213,7 +214,8 @@ def _texts(claim: Claim, judged: JudgedClaim) -> tuple[str, str, str, str]:
             f"{inside} of {len(figures)} published inside",
             judged.state,
         )
-    values_text, bands = [], []
+    values_text = []
+    bands = []
     for figure, one in zip(figures, ours, strict=True):
         values_text.append(
             f"{figure.shown(one.value)}{'' if figure.holds(one.value) else ' (differs)'}"

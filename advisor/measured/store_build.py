@@ -258,7 +258,8 @@ def status(path: str | os.PathLike[str] | None = None) -> StoreStatus:
         )
     try:
         with open_store(file) as store:
-            info, sources = store.info(), kernel_sources(store)
+            info = store.info()
+            sources = kernel_sources(store)
             tables = (*KERNEL_TABLES, "plain_decode")
             return StoreStatus(
                 path=file,

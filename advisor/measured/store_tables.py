@@ -20,8 +20,10 @@ import yaml
 DTYPE_NAMES = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16", "fp8_e4m3": "fp8"}
 MILLISECOND = 1e-3
 MICROSECOND = 1e-6
-_WORD, _WORD_OR_NONE = "VARCHAR NOT NULL", "VARCHAR"
-_COUNT, _COUNT_OR_NONE = "INTEGER NOT NULL", "INTEGER"
+_WORD = "VARCHAR NOT NULL"
+_WORD_OR_NONE = "VARCHAR"
+_COUNT = "INTEGER NOT NULL"
+_COUNT_OR_NONE = "INTEGER"
 
 
 @dataclass(frozen=True)

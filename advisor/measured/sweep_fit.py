@@ -115,7 +115,8 @@ def _fit(
     measured = rows[sweep.meta.time_column].to_numpy(dtype=float)
     columns = layer_columns(rows, BYTES[dtype])
     separable = _separable(columns, measured)
-    columns, load = columns[:, separable], _rows_per_expert(rows)
+    columns = columns[:, separable]
+    load = _rows_per_expert(rows)
     fit = fit_moe(columns, measured, load)
     # k is what a sweep varies most: the error told is that at a k which the fit has not seen.
     held = leave_one_shape_out(columns, measured, load, rows["n_active"].to_numpy())
@@ -127,8 +128,10 @@ def _fit(
     ratio_median, ratio_p90 = error_quantiles(
         four["predicted_ratio"].to_numpy(dtype=float), four["measured_ratio"].to_numpy(dtype=float)
     )
-    coefficients, stderr = np.zeros(len(PARAMETERS)), np.full(len(PARAMETERS), np.nan)
-    coefficients[separable], stderr[separable] = fit.linear.coefficients, fit.linear.stderr
+    coefficients = np.zeros(len(PARAMETERS))
+    stderr = np.full(len(PARAMETERS), np.nan)
+    coefficients[separable] = fit.linear.coefficients
+    stderr[separable] = fit.linear.stderr
     device = "local-" + re.sub(r"[^a-z0-9]+", "-", sweep.name.lower()).strip("-")
     names = (device, ENGINE, sweep.meta.plan.code_version, NAMES[dtype], kernel)
     identity = dict(zip(IDENTITY, names, strict=True))
@@ -206,7 +209,8 @@ def verification_ratios(
             base = single.get((*(row[name] for name in SHAPE), row["n_tokens"] / q))
             if q < 2 or base is None or not np.isfinite(predicted[[i, base]]).all():
                 continue
-            ratio, guess = measured[i] / measured[base], predicted[i] / predicted[base]
+            ratio = measured[i] / measured[base]
+            guess = predicted[i] / predicted[base]
             batch = int(row["n_tokens"] // q)
             cells = (int(row["n_experts"]), int(row["n_active"]), batch, int(q), row["routing"])
             ratios.append((*cells, ratio, guess, abs(guess / ratio - 1)))

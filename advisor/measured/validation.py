@@ -45,7 +45,8 @@ NAMES = (
 MIN_POINTS = 10
 _FLOOR_FACTOR = 5.0
 """bias, k2 and draft_bias lie between their weight-read floor and this many times it [MoESD]."""
-_STARTS, _MAX_EVALUATIONS = 4, 60
+_STARTS = 4
+_MAX_EVALUATIONS = 60
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,9 @@ class MoesdFit:
 def growth(x: ArrayLike, ridge_share: ArrayLike, base: ArrayLike, ridge_tokens: float) -> Array:
     """G(x): base^x up to X = ridge_share ridge_tokens, its tangent beyond, so that it ends linear.
     [-]"""
-    tokens, edge, slope = np.asarray(x, float), np.asarray(ridge_share) * ridge_tokens, np.log(base)
+    tokens = np.asarray(x, float)
+    edge = np.asarray(ridge_share) * ridge_tokens
+    slope = np.log(base)
     beyond = np.maximum(tokens - edge, 0.0)
     return np.asarray(np.exp(np.minimum(tokens, edge) * slope) * (1.0 + slope * beyond))
 
@@ -108,7 +111,8 @@ def moesd_speedup(parameters: ArrayLike, ridge_tokens: float, runs: Runs) -> Arr
     bias, k1, k2, k3, draft_bias, draft_k, reject_bias, reject_k, share, base = np.asarray(
         parameters, float
     )
-    batch, drafts = np.asarray(runs.batch_size, float), np.asarray(runs.n_draft, float)
+    batch = np.asarray(runs.batch_size, float)
+    drafts = np.asarray(runs.n_draft, float)
 
     def grown(x: Array) -> Array:
         return growth(x, share, base, ridge_tokens)
@@ -167,13 +171,12 @@ def fit_moesd(speedup: ArrayLike, floors: Floors, runs: Runs) -> MoesdFit:
 def _bounds(floors: Floors) -> tuple[Array, Array]:
     """Bounds by NAMES. The terms in G have no upper bound of their own; ten times a whole read of
     weights is ample."""
-    target, expert, draft, reject = (
-        floors.target_s,
-        floors.expert_s,
-        floors.draft_s,
-        floors.reject_max_s,
-    )
-    max_s, over = 10.0 * (target + expert), _FLOOR_FACTOR
+    target = floors.target_s
+    expert = floors.expert_s
+    draft = floors.draft_s
+    reject = floors.reject_max_s
+    max_s = 10.0 * (target + expert)
+    over = _FLOOR_FACTOR
     high = [
         over * target,
         max_s,

@@ -173,11 +173,13 @@ def solve_alpha(accepted_length: ArrayLike, n_draft: ArrayLike) -> Array:
         raise AdvisorError(
             "solve_alpha needs n_draft >= 1 and 1 <= accepted_length <= n_draft + 1; check the two"
         )
-    low, high = np.zeros(target.shape), np.ones(target.shape)
+    low = np.zeros(target.shape)
+    high = np.ones(target.shape)
     for _ in range(55):
         middle = (low + high) / 2
         below = laws.accepted_length(np.minimum(middle, _LARGEST_ALPHA), k) < target
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
+        low = np.where(below, middle, low)
+        high = np.where(below, high, middle)
     return np.where(target >= k + 1, 1.0, np.where(target <= 1, 0.0, (low + high) / 2))
 
 
@@ -347,7 +349,8 @@ def _length_at(text: str) -> tuple[float, int]:
         raise AdvisorError(
             f"acceptance={_shown(text)}: expected an accepted length and a whole K, as in 2.4@3"
         )
-    length, at = float(left), int(right)
+    length = float(left)
+    at = int(right)
     if not 1 <= at <= MAX_DRAFT:
         raise AdvisorError(
             f"acceptance={_shown(text)}: K={at} is out of range; choose 1 to {MAX_DRAFT}"
@@ -474,9 +477,8 @@ def _banded(
     slopes = np.where((distance > 0)[:, None], spread.above, spread.below)
     sampling = BAND_SIGMAS * (BORROWED_LOG_SD if borrowed else SAME_RUN_LOG_SD)
     # Sampling and carrying err independently, so they add in squares.
-    down, up = (
-        np.hypot(sampling, (slopes[:, side] - slopes[:, 1]) * np.abs(distance)) for side in (0, 2)
-    )
+    down = np.hypot(sampling, (slopes[:, 0] - slopes[:, 1]) * np.abs(distance))
+    up = np.hypot(sampling, (slopes[:, 2] - slopes[:, 1]) * np.abs(distance))
     low = value * np.exp(-down)
     low = np.where(
         distance > 0, np.maximum(low, value[np.minimum(nearest, k)] * np.exp(-sampling)), low
@@ -486,7 +488,8 @@ def _banded(
     high = np.clip(value * np.exp(up), value, k + 1.0)
     low = np.clip(low, 1.0, value)
     if (np.diff(value) >= 0).all():  # some measured block drafters do lose at their largest K
-        low, high = np.maximum.accumulate(low), np.maximum.accumulate(high)
+        low = np.maximum.accumulate(low)
+        high = np.maximum.accumulate(high)
     return Acceptance(value, low, high, extrapolated, source, borrowed)
 
 

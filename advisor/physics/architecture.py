@@ -219,7 +219,8 @@ def mtp_mixer(architecture: Architecture) -> Mixer | None:
     """Attention of an MTP module: the model's own softmax layer, a window where its block says
     so."""
     block = architecture.mtp_block
-    growing, window = ("full", "mla", "sparse"), ("sliding",)
+    growing = ("full", "mla", "sparse")
+    window = ("sliding",)
     for kinds in (
         *((window, growing) if block is not None and block.windowed else (growing, window)),
         ("linear",),
@@ -245,11 +246,9 @@ def mtp_ffn(architecture: Architecture) -> tuple[DenseFfn | None, Moe | None]:
 def _mtp_params(architecture: Architecture) -> int:
     if not architecture.mtp_modules:
         return 0
-    hidden, mixer, (dense, moe) = (
-        architecture.hidden_size,
-        mtp_mixer(architecture),
-        mtp_ffn(architecture),
-    )
+    hidden = architecture.hidden_size
+    mixer = mtp_mixer(architecture)
+    (dense, moe) = mtp_ffn(architecture)
     block = 2 * hidden * hidden + (mixer.projection_params if mixer else 0)
     if moe is not None:
         block += moe.n_experts * expert_params(moe) + moe.matrices * hidden * moe.shared_width
@@ -269,7 +268,8 @@ def parameter_counts(architecture: Architecture) -> ParameterCounts:
     zero experts); embedding: V d, twice when untied. Active takes k N / (N + zero experts) routed
     experts per layer.
     """
-    hidden, moe = architecture.hidden_size, architecture.moe
+    hidden = architecture.hidden_size
+    moe = architecture.moe
     table = architecture.vocab_size * hidden
     embedding = (table if architecture.tie_embeddings else 2 * table) + architecture.lookup_params
     attention = sum(m.count * m.projection_params for m in architecture.mixers)

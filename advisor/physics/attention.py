@@ -159,7 +159,8 @@ def measured_attention(mixer: Mixer, costs: KernelCosts, load: AttentionLoad) ->
     cache, the projections grow as the module does at its shortest context, and the core by its law.
     """
     module: AttentionModule = costs.modules[mixer]
-    sequences, rows = load.sequences, load.sequences * load.tokens
+    sequences = load.sequences
+    rows = load.sequences * load.tokens
     layers = {"L": mixer.count}
     # A token that chooses its own entries is to the kernel a sequence of its own, and the table has
     # such rows.
@@ -196,7 +197,9 @@ def attention_reading(
     `laws.state_moved` of a recurrent layer, else `laws.cache_read`; values by symbol, sizes in [-]
     and bytes in [B].
     """
-    batch, q, ranks = load.sequences, load.tokens, load.tensor_parallel
+    batch = load.sequences
+    q = load.tokens
+    ranks = load.tensor_parallel
     if mixer.kind == "linear":
         return laws.state_moved, {"B": batch, "S": mixer.state_elements, "q": q, "tp": ranks}
     values = {

@@ -165,7 +165,8 @@ def draw_total(
     """
     shape = np.broadcast_shapes(*(np.shape(time) for time in components.values()))
     names = list(components)
-    times, factors = np.empty((len(names), *shape)), np.empty((len(draws.routing_z), len(names)))
+    times = np.empty((len(names), *shape))
+    factors = np.empty((len(draws.routing_z), len(names)))
     for place, name in enumerate(names):
         times[place], factors[:, place] = components[name], draws.factor[name]
     total = _weighted_sums(factors, times.reshape(len(names), -1)).reshape(-1, *shape)
@@ -231,7 +232,8 @@ def draw_acceptance(low: Array, central: Array, high: Array, draws: Draws) -> Ar
     not symmetric.
     """
     z = draws.acceptance_z[:, None]
-    up, down = np.log(high / central) / BAND_SIGMAS, np.log(central / low) / BAND_SIGMAS
+    up = np.log(high / central) / BAND_SIGMAS
+    down = np.log(central / low) / BAND_SIGMAS
     return np.asarray(np.maximum(central * np.exp(np.where(z > 0, up, down) * z), 1.0))
 
 

@@ -194,7 +194,8 @@ def draft_time(
     kernels = np.asarray(
         sum(time for name, time in step.components.items() if name not in _LAUNCHES)
     )
-    layers, costs = n_layers(drafting.architecture), drafting.costs
+    layers = n_layers(drafting.architecture)
+    costs = drafting.costs
     if (
         costs.between_graphs_s
     ):  # what keeps a verification out of full graphs leaves the drafter without any
@@ -208,7 +209,8 @@ def _mtp_module(target: Architecture) -> Architecture:
             f"{target.name} has no multi-token-prediction module; choose another drafter, e.g. "
             "eagle3 or ngram"
         )
-    template, (dense, moe) = mtp_mixer(target) or target.mixers[-1], mtp_ffn(target)
+    template = mtp_mixer(target) or target.mixers[-1]
+    (dense, moe) = mtp_ffn(target)
     fusion = (
         2 * target.hidden_size**2
     )  # joins the hidden state with the embedding of the token just drafted

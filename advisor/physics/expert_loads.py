@@ -148,7 +148,8 @@ def traffic_of_loads(counts: Array, router: Router) -> Traffic:
 
     Raises AdvisorError for another number of experts, negative loads, or a layer without any.
     """
-    moe, counts = router.moe, np.asarray(counts, float)
+    moe = router.moe
+    counts = np.asarray(counts, float)
     if counts.ndim != 2 or counts.shape[1] != moe.n_experts:
         raise AdvisorError(
             f"the loads have shape {counts.shape}; expected [layers, {moe.n_experts}] for "
@@ -170,7 +171,8 @@ def traffic_of_loads(counts: Array, router: Router) -> Traffic:
 
 def loads_warnings(loads: Array, moe: Moe) -> tuple[str, ...]:
     """Doubts about loads of experts, [layers, N], of a model."""
-    warnings, idle = [], int((loads.sum(axis=0) == 0.0).sum())
+    warnings = []
+    idle = int((loads.sum(axis=0) == 0.0).sum())
     if len(loads) < moe.count:
         warnings.append(
             f"the loads are of {len(loads)} of {moe.count:g} routed layers; the others are taken "
@@ -256,7 +258,8 @@ class Counted:
         """Loads of the slowest rank at the counted `batch` [-] of the instance, for
         `Placement.balance`."""
         slowest = self.slowest
-        reads, serves = slowest.touched[:, None], slowest.pairs[:, None]
+        reads = slowest.touched[:, None]
+        serves = slowest.pairs[:, None]
         return RankBalance(np.array([batch]), reads, serves, slowest.received[None], slowest.slots)
 
 
@@ -319,7 +322,8 @@ class Steps:
 
     def n_draws(self, traffic: Traffic) -> tuple[int, int]:
         """Steps to draw in each fold, and layers of each step, within the budget. [-]"""
-        each, present = self.batch * self.tokens * traffic.n_active, len(traffic.loads)
+        each = self.batch * self.tokens * traffic.n_active
+        present = len(traffic.loads)
         layers = int(
             np.clip(PER_STEP * self.budget // each, min(self.least_layers, present), present)
         )
@@ -366,7 +370,8 @@ def _some_layers(rank_loads: Array, count: int, offset: float) -> NDArray[np.int
 
 def _summed(rows: list[dict[str, Array]], layout: Layout) -> Counted:
     means = {name: np.mean([row[name] for row in rows], axis=0) for name in rows[0]}
-    ranks, slots = layout.n_ranks, float(layout.n_slots)
+    ranks = layout.n_ranks
+    slots = float(layout.n_slots)
     slowest = Uneven(
         touched=means.pop("slow_touched") / (means["touched_overall"] / ranks),
         pairs=means.pop("slow_pairs") / means["mean_pairs"],

@@ -121,7 +121,8 @@ def balanced(
     _check(n_experts, ranks, redundant, nodes, groups)
     # EPLB's own rule: without whole groups per node it falls back to one global packing.
     if groups % nodes or nodes == 1:
-        nodes, groups = 1, 1
+        nodes = 1
+        groups = 1
     size = n_experts // groups
     node_of_group = _packed(load.reshape(len(load), groups, size).sum(axis=2), nodes)
     node_of_expert = np.repeat(node_of_group, size, axis=1)
@@ -175,8 +176,10 @@ def _packed(weights: Array, packs: int) -> NDArray[np.int64]:
     rows, n = weights.shape
     if packs == n:  # one each: nothing to balance
         return np.broadcast_to(np.arange(n), (rows, n)).copy()
-    filled, count = np.zeros((rows, packs)), np.zeros((rows, packs), np.int64)
-    pack_of, all_rows = np.empty((rows, n), np.int64), np.arange(rows)
+    filled = np.zeros((rows, packs))
+    count = np.zeros((rows, packs), np.int64)
+    pack_of = np.empty((rows, n), np.int64)
+    all_rows = np.arange(rows)
     # Stable, so that equal loads fall in the order of expert ids, on every machine.
     for column in np.argsort(-weights, axis=1, kind="stable").T:
         pack = np.argmin(np.where(count < n // packs, filled, np.inf), axis=1)
@@ -241,7 +244,9 @@ def rank_counts(
     them by chance."""
     sources = sources or Sources()
     batch, tokens, layers, active = ids.shape
-    ranks, n_slots, n_experts = layout.n_ranks, layout.n_slots, layout.copies.shape[1]
+    ranks = layout.n_ranks
+    n_slots = layout.n_slots
+    n_experts = layout.copies.shape[1]
     layer = np.arange(layers)[:, None]
     placed = (
         layer if len(layout.copies) > 1 else np.zeros_like(layer)
@@ -264,7 +269,8 @@ def rank_counts(
     # A token travels once to each rank, however many of its experts live there.
     once, reached = _first_visits(rank)
     visits = _counted(step * layers + layer, rank, (tokens, layers, ranks), away & once)
-    node, home = rank // sources.ranks_per_node, source // sources.ranks_per_node
+    node = rank // sources.ranks_per_node
+    home = source // sources.ranks_per_node
     first_node, _ = _first_visits(node)
     so_far = batch * np.arange(1, tokens + 1)[:, None]
     return RankCounts(
@@ -362,7 +368,8 @@ class RankBalance:
                 table[below, column] * (1.0 - at + below) + table[above, column] * (at - below)
             )
 
-        received, pairs = read(self.received), zip(self.touched, self.pairs, strict=True)
+        received = read(self.received)
+        pairs = zip(self.touched, self.pairs, strict=True)
         return tuple(
             Uneven(read(reads), read(serves), received, self.slots) for reads, serves in pairs
         )
@@ -376,7 +383,8 @@ def expert_loads(sequences: Sequence[Choices], n_experts: int) -> Array:
     """Share of tokens that choose each expert, [layers, N], k in a row, from [tokens, layers, k].
     [-] Definition."""
     layers = sequences[0].shape[1]
-    total, offset = np.zeros(layers * n_experts), n_experts * np.arange(layers)[:, None]
+    total = np.zeros(layers * n_experts)
+    offset = n_experts * np.arange(layers)[:, None]
     for ids in sequences:
         total += np.bincount((ids.astype(np.int64) + offset).ravel(), minlength=layers * n_experts)
     return total.reshape(layers, n_experts) / sum(map(len, sequences))
@@ -465,7 +473,8 @@ def skewed_loads(
     normal = NormalDist()
     quantiles = np.array([normal.inv_cdf((rank + 0.5) / n_experts) for rank in range(n_experts)])
     # The cap of 1 takes from the spread, so the sigma that gives `load_cv` is found by bisection.
-    low, high = 0.0, 50.0
+    low = 0.0
+    high = 50.0
     for _ in range(60):
         middle = 0.5 * (low + high)
         load = fitted_loads(np.exp(middle * (quantiles - quantiles[-1])), n_active)

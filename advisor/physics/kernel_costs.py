@@ -88,7 +88,8 @@ class MeasuredLayer:
 
         Measured at the measured ones, interpolated between, fitted outside.
         """
-        tokens, measured = np.asarray(n_tokens, float), np.array(self.tokens)
+        tokens = np.asarray(n_tokens, float)
+        measured = np.array(self.tokens)
         # Rows of another engine's kernel were measured, but not of what will run.
         if self.stands_in:
             return np.full(tokens.shape, Tier.FITTED.rank)
@@ -176,7 +177,8 @@ class AttentionCost:
 
     def time_s(self, n_bytes: ArrayLike, flops: ArrayLike) -> NDArray[np.float64]:
         """Time of one layer that reads `n_bytes` and computes `flops`, broadcast. [s]"""
-        moved, work = np.asarray(n_bytes, float), np.asarray(flops, float)
+        moved = np.asarray(n_bytes, float)
+        work = np.asarray(flops, float)
         return np.asarray(laws.attention_core(R=moved, F=work, **self.symbols))
 
 
@@ -204,9 +206,9 @@ class AttentionModule:
     def _grid(self) -> tuple[NDArray[np.float64], ...]:
         """Logarithms of batches, contexts and seconds, each axis carried on by its last slope, of 1
         at most."""
-        batches, contexts, times = (
-            np.log(np.array(values)) for values in (self.batches, self.contexts, self.seconds)
-        )
+        batches = np.log(np.array(self.batches))
+        contexts = np.log(np.array(self.contexts))
+        times = np.log(np.array(self.seconds))
         times = np.vstack([times, _carried_on(times[-2], times[-1], batches[-1] - batches[-2])])
         times = np.column_stack(
             [times, _carried_on(times[:, -2], times[:, -1], contexts[-1] - contexts[-2])]

@@ -223,10 +223,12 @@ def expert_mix_loss(
     constraint.
     """
     c = _LOSS
-    total, active, count, share = (
-        np.asarray(x, float) for x in (total_params, active_params, active_experts, shared_share)
-    )
-    by_total, by_active = total ** -c["alpha"], active ** -c["alpha"]
+    total = np.asarray(total_params, float)
+    active = np.asarray(active_params, float)
+    count = np.asarray(active_experts, float)
+    share = np.asarray(shared_share, float)
+    by_total = total ** -c["alpha"]
+    by_active = active ** -c["alpha"]
     mix = c["e"] * count + c["f"] / count + c["m"] * share**2 + c["n"] * share
     size = by_total + c["k"] * by_active + c["h"] * active / total
     return np.asarray(mix * size + c["a"] * by_total + c["c"] * by_active + c["floor"])
@@ -245,10 +247,8 @@ def loss_as_active_params(
     # The law has no inverse in active parameters, so the slope is a central difference in their
     # logarithm.
     step = 1e-4
-    more, less = (
-        expert_mix_loss(total_params, active_params * factor, 8.0, 0.125)
-        for factor in (1.0 + step, 1.0 - step)
-    )
+    more = expert_mix_loss(total_params, active_params * (1.0 + step), 8.0, 0.125)
+    less = expert_mix_loss(total_params, active_params * (1.0 - step), 8.0, 0.125)
     slope = float(more - less) / (2.0 * step)
     return np.asarray(np.expm1(np.asarray(loss_difference, float) / -slope))
 

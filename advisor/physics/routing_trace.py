@@ -144,14 +144,16 @@ def fit_sequences(sequences: Sequence[NDArray[np.integer]], n_experts: int) -> T
             "token: dense"
         )
     routed = [np.ascontiguousarray(ids[:, layers]) for ids in long]
-    size, n_active = (len(routed), len(layers)), routed[0].shape[2]
+    size = (len(routed), len(layers))
+    n_active = routed[0].shape[2]
     if math.prod(size) * n_experts > MAX_USES:
         raise AdvisorError(
             f"{len(routed):,} sequences of {len(layers):,} layers with {n_experts:,} experts are "
             "too many to count; "
             "send fewer sequences, and check the number of experts"
         )
-    use, lags = np.empty((*size, n_experts), np.float32), np.empty((*size, LAGS))
+    use = np.empty((*size, n_experts), np.float32)
+    lags = np.empty((*size, LAGS))
     for row, ids in enumerate(routed):
         use[row], lags[row] = _statistics(ids, n_experts)
     warnings += _never_chosen(use, sum(map(len, routed)), n_active)

@@ -267,7 +267,8 @@ def mixing_symbols(architecture: Architecture, costs: KernelCosts) -> dict[str, 
     mixed = [mixer for mixer in architecture.mixers if mixer.mixed_streams]
     if not mixed or costs.stream_mixing is None:
         return {}
-    streams, layers = mixed[0].mixed_streams, sum(mixer.count for mixer in mixed)
+    streams = mixed[0].mixed_streams
+    layers = sum(mixer.count for mixer in mixed)
     sizes = {"L_x": float(layers), "n": float(streams), "h": float(architecture.hidden_size)}
     return sizes | {
         "t_x": costs.stream_mixing.t0_s,
@@ -315,7 +316,9 @@ def matrix_products(
 
     Tensor-parallel ranks split the weights but those that a mixer replicates, and the router.
     """
-    d, tp, dtypes = architecture.hidden_size, placement.tensor_parallel, architecture.dtypes
+    d = architecture.hidden_size
+    tp = placement.tensor_parallel
+    dtypes = architecture.dtypes
     projections = []
     for mixer in architecture.mixers:
         if mixer in costs.modules:
@@ -392,7 +395,8 @@ def routed_time(
     # All ranks wait for the slowest, so what it reads and serves decides.
     share: Floats = ranks
     if uneven is not None and ranks > 1:
-        experts, share = np.asarray(uneven.slots), 1.0
+        experts = np.asarray(uneven.slots)
+        share = 1.0
         active = np.asarray(laws.rank_choices(active, uneven.pairs, ranks))
         on_rank = np.maximum(laws.counted_experts(uneven.touched, touched, ranks, experts), 1e-9)
         rows_each = laws.rows_per_expert(tokens, active, on_rank)
@@ -555,7 +559,8 @@ def exchanges(
     Raises AdvisorError where the accelerator has no cost for them.
     """
     messages = []
-    message, tp = laws.message_bytes(rows, architecture.hidden_size), placement.tensor_parallel
+    message = laws.message_bytes(rows, architecture.hidden_size)
+    tp = placement.tensor_parallel
     if tp > 1:
         reduce = stream_cost(costs.all_reduce, tp)
         if reduce is None:

@@ -150,9 +150,9 @@ def expected_experts(n_tokens: ArrayLike, n_experts: ArrayLike, n_active: ArrayL
 
     Source: eq. 8 of [MoESD], as `laws.uniform_experts`.
     """
-    tokens, experts, active = (
-        np.asarray(value, float) for value in (n_tokens, n_experts, n_active)
-    )
+    tokens = np.asarray(n_tokens, float)
+    experts = np.asarray(n_experts, float)
+    active = np.asarray(n_active, float)
     _check_counts(experts, active)
     return np.asarray(laws.uniform_experts(experts, active, tokens))
 
@@ -193,18 +193,13 @@ def touched_experts(
     the load quantiles, so N broadcasts too; a test holds it to the full sum. phi = rho = CV = 0 is
     `expected_experts`.
     """
-    batch, tokens, experts, active, cv, phi, rho = (
-        np.asarray(value, float)
-        for value in (
-            batch_size,
-            tokens_per_sequence,
-            n_experts,
-            n_active,
-            load_cv,
-            affinity,
-            stickiness,
-        )
-    )
+    batch = np.asarray(batch_size, float)
+    tokens = np.asarray(tokens_per_sequence, float)
+    experts = np.asarray(n_experts, float)
+    active = np.asarray(n_active, float)
+    cv = np.asarray(load_cv, float)
+    phi = np.asarray(affinity, float)
+    rho = np.asarray(stickiness, float)
     _check_counts(experts, active)
     _check_tokens(batch, tokens)
     _check_unit("affinity", phi)
@@ -235,8 +230,10 @@ def touched_under(
     routings: CV, phi and rho of each. [-]
     Source: `touched_experts`.
     """
-    batch, tokens = np.asarray(batch_size, float), np.asarray(tokens_per_sequence, float)
-    experts, active = np.asarray(n_experts, float), np.asarray(n_active, float)
+    batch = np.asarray(batch_size, float)
+    tokens = np.asarray(tokens_per_sequence, float)
+    experts = np.asarray(n_experts, float)
+    active = np.asarray(n_active, float)
     _check_counts(experts, active)
     _check_tokens(batch, tokens)
     shape = np.broadcast_shapes(batch.shape, tokens.shape)
@@ -350,7 +347,8 @@ def _log_untouched(load: Array, fresh_chances: Sequence[Array], affinity: Array)
 def _fresh_chances(tokens: Array, stickiness: Array) -> list[Array]:
     """Chance that j of a sequence's t - 1 later tokens choose anew, for j = 0 to the longest t -
     1."""
-    trials, chance = tokens - 1, 1.0 - stickiness
+    trials = tokens - 1
+    chance = 1.0 - stickiness
     ways = _combinations(int(tokens.max()))[trials.astype(int)]
     return [
         np.asarray(ways[..., j] * chance**j * (1.0 - chance) ** np.maximum(trials - j, 0))
@@ -403,7 +401,8 @@ def _load_nodes(share: Array, load_cv: Array, experts: Array, active: Array) -> 
 @functools.lru_cache(maxsize=128)
 def _known_loads(experts: float, active: float, load_cv: float) -> Array:
     """`_load_nodes` of one layer, [nodes], so that all steps of a setup share them."""
-    count, chosen = np.asarray(experts, float), np.asarray(active, float)
+    count = np.asarray(experts, float)
+    chosen = np.asarray(active, float)
     return _load_nodes(chosen / count, np.asarray(load_cv), count, chosen)[0]
 
 
@@ -423,11 +422,13 @@ def _solved_loads(packed: bytes) -> Array:
     # Bisection on the second moment, which rises with sigma: the cap leaves no closed form for
     # sigma.
     target = share**2 * (1.0 + cv**2)
-    low, high = np.zeros_like(share), np.full_like(share, _MAX_SIGMA)
+    low = np.zeros_like(share)
+    high = np.full_like(share, _MAX_SIGMA)
     for _ in range(50):
         middle = (low + high) / 2.0
         short = _capped_load(share, middle, quantiles, weights) ** 2 @ weights < target
-        low, high = np.where(short, middle, low), np.where(short, high, middle)
+        low = np.where(short, middle, low)
+        high = np.where(short, high, middle)
     sigma = np.where(cv > 0.0, (low + high) / 2.0, 0.0)
     return _capped_load(share, sigma, quantiles, weights)
 

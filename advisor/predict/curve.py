@@ -223,7 +223,8 @@ def graph_edges(setup: Setup) -> tuple[int, ...]:
     """
     if setup.graphs is None:
         return ()
-    groups, most = setup.placement.attention_groups, DEFAULT_BATCHES[-1]
+    groups = setup.placement.attention_groups
+    most = DEFAULT_BATCHES[-1]
     # A round of K drafts fills a graph with q = K + 1 rows a sequence, so each K leaves at a batch
     # of its own.
     last = (setup.graphs.largest(q) // q * groups for q in range(1, setup.longest_step + 1))
@@ -266,12 +267,16 @@ def curve_for(
         k + 1.0 if verify_tokens is None else np.where(k > 0, verify_tokens, 1), float
     )
     arms = _arms(setup, batch, k, verified, central_only)
-    accepted, step_tokens = setup.acceptance.accepted_length[k], batch[:, None] * verified
+    accepted = setup.acceptance.accepted_length[k]
+    step_tokens = batch[:, None] * verified
     prompt = prompt_cost(setup, batch)
     prefill = np.zeros_like(batch) if prompt is None else prompt.per_token_s()
     central = speedup(accepted, arms.plain_s[:, None], arms.round_s, prefill[:, None])
     tier = tiers_of(setup, arms.plain_components, arms.round_components, batch, step_tokens)
-    plain_draws, samples, low, high = arms.plain_s[None], central[None], central, central
+    plain_draws = arms.plain_s[None]
+    samples = central[None]
+    low = central
+    high = central
     if not central_only:
         # One set of draws for both arms: an error that they share cancels in the speedup.
         draws = draws or make_draws(setup.costs)
@@ -385,7 +390,8 @@ class _Arms:
     @property
     def told(self) -> dict[str, Any]:
         """Fields of a `Curve` that are the arms' own."""
-        ran, shape = self.verify.ran, self.round_s.shape
+        ran = self.verify.ran
+        shape = self.round_s.shape
         return {
             "plain_step_s": self.plain_s,
             "verify_step_s": self.verify_s,
@@ -452,7 +458,8 @@ def _round_components(
         context_tokens=context_beside(setup, 2),
         touched_one=touched_one,
     )
-    costs, shape = setup.costs, (len(column), len(k))
+    costs = setup.costs
+    shape = (len(column), len(k))
     components = {
         name: np.broadcast_to(time, shape) for name, time in verify.step.components.items()
     }
@@ -502,9 +509,8 @@ def _target_s(setup: Setup, batch: Array, tokens: Array) -> Array:
     verified tokens. [s]"""
     context = float(setup.scenario.context_tokens)
     # Central only: a sweep corrects the middle of the band and leaves its width.
-    run, one = (
-        _pass(setup, batch, each, context, central_only=True) for each in (tokens, np.ones(()))
-    )
+    run = _pass(setup, batch, tokens, context, central_only=True)
+    one = _pass(setup, batch, np.ones(()), context, central_only=True)
     parts = {
         **run.step.components,
         "verified": verified_time(setup, (one.step, run.step), batch, tokens),
@@ -543,14 +549,16 @@ def _launched_apart(setup: Setup, components: Mapping[str, Array], ran: Ran) -> 
     device = sum(
         (time for name, time in components.items() if name not in _BESIDE_THE_STEP), np.zeros(1)
     )
-    e, layers = setup.costs.eager_per_layer_s, n_layers(setup.architecture)
+    e = setup.costs.eager_per_layer_s
+    layers = n_layers(setup.architecture)
     return np.asarray(np.where(ran.eager, laws.eager_wait(e, layers, device), 0.0))
 
 
 def _drawn(setup: Setup, components: Mapping[str, Array], draws: Draws, run: _Pass) -> Array:
     """Total time under each draw, [draws, ...]; launches without a graph wait for the drawn
     kernels. [s]"""
-    low, high = run.routed_low, run.routed_high
+    low = run.routed_low
+    high = run.routed_high
     rest = {name: time for name, time in components.items() if name != "eager"}
     total = draw_total(rest, draws, low, high)
     if run.ran is None or not run.ran.eager.any():
@@ -558,7 +566,8 @@ def _drawn(setup: Setup, components: Mapping[str, Array], draws: Draws, run: _Pa
     device = {name: time for name, time in rest.items() if name not in _BESIDE_THE_STEP}
     # Drawn apart from the kernels: how fast a host launches says nothing of how fast they run.
     factor = draws.factor["eager"].reshape(-1, *(1,) * (total.ndim - 1))
-    e, layers = factor * setup.costs.eager_per_layer_s, n_layers(setup.architecture)
+    e = factor * setup.costs.eager_per_layer_s
+    layers = n_layers(setup.architecture)
     return np.asarray(
         total
         + np.where(
@@ -586,7 +595,8 @@ def _pass(
     ends: tuple[End, ...] = (
         ("value",) if setup.routing is None or central_only else ("value", "low", "high")
     )
-    touched, beside = (every := touched_at_ends(setup, computed, tokens, ends))[0], every[1:]
+    touched = (every := touched_at_ends(setup, computed, tokens, ends))[0]
+    beside = every[1:]
     step = step_as_run(setup, batch, tokens, context, touched, ran)
     # Only where routing has a band of its own: uniform routing and dense models have none.
     fewer, more = _routed_only(setup, computed, tokens, beside) if len(beside) else (None, None)
@@ -629,7 +639,10 @@ def _routed_only(setup: Setup, batch: Array, tokens: Array, touched: Array) -> A
     """Time of the routed experts in all layers, `touched` as it broadcasts with B sequences x q
     tokens. [s]"""
     layer = setup.routed_layer
-    cost, placement, shape, dtype = layer.cost, layer.placement, layer.shape, layer.dtype
+    cost = layer.cost
+    placement = layer.placement
+    shape = layer.shape
+    dtype = layer.dtype
     uneven = slowest_rank(cost, placement, shape, batch, tokens, touched, dtype)
     each = routed_time(cost, placement, shape, batch * tokens, touched, dtype, uneven=uneven)
     return np.asarray(shape.count, float) * each

@@ -62,7 +62,9 @@ BORROWED = "The accepted length is borrowed"
 
 def warnings_of(setup: Setup) -> tuple[str, ...]:
     """Warnings that a reader must know before trusting the answer, each once."""
-    scenario, architecture, placement = setup.scenario, setup.architecture, setup.placement
+    scenario = setup.scenario
+    architecture = setup.architecture
+    placement = setup.placement
     warnings = [
         *([FORCED] if setup.adjustment is not None and setup.adjustment.forced else []),
         *_memory_warnings(scenario, setup.memory, placement),
@@ -106,8 +108,10 @@ def kernel_warnings(setup: Setup) -> list[str]:
 def _imbalance_notes(setup: Setup) -> list[str]:
     """Basis of the slowest expert-parallel rank: assumed, or counted, and then what that leaves
     open."""
-    scenario, placement = setup.scenario, setup.placement
-    has_loads, copies = scenario.expert_loads is not None, scenario.redundant_experts
+    scenario = setup.scenario
+    placement = setup.placement
+    has_loads = scenario.expert_loads is not None
+    copies = scenario.redundant_experts
     if placement.expert_parallel == 1:
         return (
             []
@@ -135,7 +139,8 @@ def _imbalance_notes(setup: Setup) -> list[str]:
 
 def sources_of(setup: Setup) -> tuple[str, ...]:
     """Sources of every constant, each once."""
-    hardware, adjustment = setup.hardware, setup.adjustment
+    hardware = setup.hardware
+    adjustment = setup.adjustment
     sources = [
         *setup.architecture.sources,
         *_of(setup.costs.sources, _parts(setup.architecture, setup.placement)),
@@ -212,11 +217,9 @@ _WEIGHT_ONLY = ("bf16", "fp32", "int4")
 def _format_warnings(setup: Setup) -> list[str]:
     """Weight formats that the accelerator cannot multiply, and those that the engine's
     documentation leaves open."""
-    hardware, architecture, engine = (
-        setup.hardware,
-        setup.architecture,
-        engine_of(setup.scenario.engine),
-    )
+    hardware = setup.hardware
+    architecture = setup.architecture
+    engine = engine_of(setup.scenario.engine)
     counts = parameter_counts(architecture)
     used = [getattr(architecture.dtypes, part) for part in MATRICES if getattr(counts, part)]
     warnings = []
@@ -242,12 +245,12 @@ _BLOCK = 128
 def block_warnings(setup: Setup) -> list[str]:
     """Refusal of an engine to load experts that tensor parallelism splits within a block of their
     weights."""
-    engine, moe, placement = (
-        engine_of(setup.scenario.engine),
-        setup.architecture.moe,
-        setup.placement,
-    )
-    ways, gpus, hardware = placement.expert_tensor_parallel, placement.gpus, setup.hardware
+    engine = engine_of(setup.scenario.engine)
+    moe = setup.architecture.moe
+    placement = setup.placement
+    ways = placement.expert_tensor_parallel
+    gpus = placement.gpus
+    hardware = setup.hardware
     if setup.scenario.engine == "vllm" and placement.expert_parallel > 1:
         ways = 1  # it then spreads experts over all ranks and splits none
     if (
@@ -279,7 +282,9 @@ def block_warnings(setup: Setup) -> list[str]:
 
 
 def _placement_warnings(setup: Setup) -> list[str]:
-    scenario, architecture, placement = setup.scenario, setup.architecture, setup.placement
+    scenario = setup.scenario
+    architecture = setup.architecture
+    placement = setup.placement
     warnings = []
     copies = scenario.n_gpus // placement.gpus
     if copies > 1:
@@ -299,7 +304,9 @@ def _placement_warnings(setup: Setup) -> list[str]:
 def _node_warnings(setup: Setup) -> list[str]:
     """What is charged for links between nodes, and what is not, where an instance has GPUs on
     several."""
-    hardware, placement, node = setup.hardware, setup.placement, gpus_of_node(setup.hardware)
+    hardware = setup.hardware
+    placement = setup.placement
+    node = gpus_of_node(setup.hardware)
     warnings = []
     if placement.attention_groups > 1 and placement.expert_parallel > node:
         network = setup.costs.network
@@ -330,7 +337,8 @@ def _node_warnings(setup: Setup) -> list[str]:
 def _beyond_measured_ranks(setup: Setup, node: int) -> list[str]:
     """Warnings of exchanges inside a node among more ranks than any that their constants are known
     for."""
-    placement, costs = setup.placement, setup.costs
+    placement = setup.placement
+    costs = setup.costs
     exchanging = placement.expert_parallel if placement.attention_groups > 1 else 1
     used = (
         ("An all-reduce", costs.all_reduce, placement.tensor_parallel),
@@ -438,7 +446,8 @@ def _sweep_warnings(setup: Setup) -> list[str]:
 def _graphs(scenario: Scenario, hardware: Hardware, placement: Placement) -> Graphs | None:
     """CUDA graphs that the scenario's server captured. None where neither a release that was read
     nor sizes say it."""
-    version, sizes = scenario.engine_version, scenario.graph_sizes
+    version = scenario.engine_version
+    sizes = scenario.graph_sizes
     if version is None and sizes is None:
         return None
     stated = stated_sizes(sizes) if sizes is not None else {}
@@ -481,11 +490,10 @@ def widest_graph(setup: Setup, tokens: int) -> int | None:
 
 def _release_warnings(setup: Setup) -> list[str]:
     """Warning that the stated release has other host times than today's."""
-    scenario, part = setup.scenario, setup.hardware
-    today, own = (
-        class_today(scenario.engine, part.vendor, part.generation, version)
-        for version in (None, scenario.engine_version)
-    )
+    scenario = setup.scenario
+    part = setup.hardware
+    today = class_today(scenario.engine, part.vendor, part.generation, None)
+    own = class_today(scenario.engine, part.vendor, part.generation, scenario.engine_version)
     if own == today or setup.drafter.kind == "none":
         return []
     name = load_engine(scenario.engine).name
@@ -548,11 +556,9 @@ def with_placement(setup: Setup, placement: Placement) -> Setup:
         "tensor_parallel": placement.tensor_parallel,
         "expert_parallel": placement.expert_parallel,
     }
-    scenario, target, per_pass = (
-        setup.scenario.model_copy(update=ranks),
-        setup.architecture,
-        setup.draft_architecture,
-    )
+    scenario = setup.scenario.model_copy(update=ranks)
+    target = setup.architecture
+    per_pass = setup.draft_architecture
     _check_placement(scenario, target, placement)
     costs, draft_costs = both_costs(
         scenario, setup.hardware, setup.cache, (target, per_pass), placement, setup.adjustment
@@ -607,10 +613,8 @@ _remembered = functools.lru_cache(maxsize=256)(_at_its_batch)
 def _check_engine(scenario: Scenario, hardware: Hardware) -> None:
     """Raise AdvisorError for an engine that does not run on the accelerator's vendor, where both
     are known."""
-    engine, vendors = (
-        engine_of(scenario.engine),
-        {vendor for one in engines() for vendor in one.vendors},
-    )
+    engine = engine_of(scenario.engine)
+    vendors = {vendor for one in engines() for vendor in one.vendors}
     if engine is not None and engine.vendors and hardware.vendor in vendors - set(engine.vendors):
         others = [other.id for other in engines() if hardware.vendor in other.vendors]
         raise AdvisorError(

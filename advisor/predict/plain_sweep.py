@@ -22,7 +22,8 @@ from advisor.prediction import AdvisorError, Array
 CONTEXT_FACTOR = 2.0
 """Contexts this far apart are another measurement: attention has another share of the step (choice
 of this project)."""
-LEAST_BATCHES, MOST_BATCHES = 3, 64
+LEAST_BATCHES = 3
+MOST_BATCHES = 64
 STEADY = 0.12
 """Scatter of log(measured / predicted) along a sweep up to which it says more than the model alone.
 [-] Published sweeps: docs/decisions/0026-own-plain-sweeps.md."""
@@ -145,7 +146,8 @@ class HeldSweep:
         """Neighbouring batches between which it rises JUMP times as much as predicted: from, to,
         measured rise. [-]"""
         jumps = np.flatnonzero(self.ratio[1:] > JUMP * self.ratio[:-1])
-        measured, batches = self.sweep.step_s, self.sweep.batches
+        measured = self.sweep.step_s
+        batches = self.sweep.batches
         return tuple(
             (int(batches[i]), int(batches[i + 1]), float(measured[i + 1] / measured[i]))
             for i in jumps
@@ -162,11 +164,9 @@ class HeldSweep:
     @property
     def text(self) -> str:
         """Use that is made of the sweep, in words."""
-        first, last, off = (
-            int(self.sweep.batches[0]),
-            self.sweep.tokens,
-            float(np.median(self.ratio)) - 1.0,
-        )
+        first = int(self.sweep.batches[0])
+        last = self.sweep.tokens
+        off = float(np.median(self.ratio)) - 1.0
         subject = f"Your plain sweep, batch {first:,} to {last:,}"
         if not self.steady:
             return (
@@ -228,7 +228,8 @@ def sweep_factors(
         return np.ones_like(batch), np.ones((len(batch), len(tokens)))
     # Whole tokens of each sequence up to which the sweep reaches.
     inside = np.clip(tokens, 1.0, np.maximum(held.sweep.tokens // column, 1.0))
-    plain, rows = held.ratio_at(column), held.ratio_at(column * inside)
+    plain = held.ratio_at(column)
+    rows = held.ratio_at(column * inside)
     # The plain step is as measured already: only the model's rise from it to the verification is
     # corrected.
     model = plain * step_s(column, inside)

@@ -146,7 +146,8 @@ def step_tokens(setup: Setup, batch: Array) -> tuple[Array, Array]:
 def _waits(setup: Setup, batch: Array) -> Array:
     """`laws.prompt_waits` beside each batch; 1 where groups prefill in the same steps or there is
     one. [-]"""
-    groups, engine = setup.placement.attention_groups, engine_of(setup.scenario.engine)
+    groups = setup.placement.attention_groups
+    engine = engine_of(setup.scenario.engine)
     if groups == 1 or (engine is not None and engine.prefills_together):
         return np.ones_like(batch)
     chunks = float(setup.scenario.input_tokens or 0) / _chunk(setup)
@@ -159,7 +160,8 @@ def prompt_cost(setup: Setup, batch: Array) -> Prompt | None:
     """One prompt of the scenario beside each batch [nB]. None where `has_lengths` says no."""
     if not has_lengths(setup):
         return None
-    rows, tokens = step_rows(setup, batch), step_tokens(setup, batch)
+    rows = step_rows(setup, batch)
+    tokens = step_tokens(setup, batch)
     return prompt_beside(
         setup, batch, *(_layers_s(setup, *counts) for counts in zip(rows, tokens, strict=True))
     )
@@ -171,8 +173,10 @@ def prompt_beside(setup: Setup, batch: Array, with_s: Array, without_s: Array) -
     `with_s` and `without_s` are times of all layers but attention over both of `step_rows`; of a
     search's many designs [nB, designs]. [s]
     """
-    scenario, architecture = setup.scenario, setup.architecture
-    length, sequences = float(scenario.input_tokens or 0), batch / setup.placement.attention_groups
+    scenario = setup.scenario
+    architecture = setup.architecture
+    length = float(scenario.input_tokens or 0)
+    sequences = batch / setup.placement.attention_groups
     # The parts of a plain step that no chunk changes.
     plain = step_time(
         architecture,
@@ -285,7 +289,8 @@ def _layers_s(setup: Setup, rows: Array, tokens: Array) -> Array:
 def _attention_flops(setup: Setup, length: float) -> float:
     """Operations of all layers' attention over a prompt of `length` tokens, on one rank. Recurrent
     layers are left out: a scan of chunks costs little beside its projections."""
-    total, tp = 0.0, setup.placement.tensor_parallel
+    total = 0.0
+    tp = setup.placement.tensor_parallel
     for mixer in setup.architecture.mixers:
         if mixer.kind in ("linear", "none"):
             continue

@@ -140,7 +140,8 @@ def _pool(kind: str, before: str, after: str) -> RatioRecord | None:
     by_distance = {record.doublings: record for record in measured if record.doublings is not None}
     if not by_distance:
         return None if not matching else _even(matching[0], _far(matching[0]))
-    distance, last = _doublings(before, after), max(by_distance)
+    distance = _doublings(before, after)
+    last = max(by_distance)
     nearest = by_distance[
         min((doublings for doublings in by_distance if doublings >= distance), default=last)
     ]

@@ -124,7 +124,8 @@ def carried_text(extrapolated: NDArray[np.bool_], drafts: NDArray[np.int64]) -> 
 def drafted(values: dict[str, Any], assumed: list[str]) -> dict[str, Any]:
     """Drafter and acceptance of a new scenario, from what is known of its model. Says in `assumed`
     what it takes."""
-    config, name = values.get("model_config_json"), values["model_id"]
+    config = values.get("model_config_json")
+    name = values["model_id"]
     model_id = name if config is None else own_model(config, name).id
     drafter_id = values.get("drafter_id") or usual_drafter(model_id)
     if "drafter_id" not in values:
@@ -518,7 +519,8 @@ MOST_MISSING = 0.125
 """Share of a model's experts, its last ones, that may have no row; a table that lacks more is of
 another model. [-]"""
 _COLUMNS = ("layer", "expert", "tokens")
-_STEPS, _COARSE_STEPS = 100.0, 25.0
+_STEPS = 100.0
+_COARSE_STEPS = 25.0
 """Steps to a layer's mean load in a text, and in one of more than _MANY_CELLS, which a link would
 not hold else. [-]"""
 _MANY_CELLS = 16_384
@@ -604,7 +606,9 @@ def _csv_cells(name: str, data: bytes) -> dict[tuple[int, int], float]:
     cells: dict[tuple[int, int], float] = {}
     for line, row in enumerate(rows, start=2):
         try:
-            layer, expert, load = int(row["layer"]), int(row["expert"]), float(row["tokens"])
+            layer = int(row["layer"])
+            expert = int(row["expert"])
+            load = float(row["tokens"])
         except (TypeError, ValueError) as error:
             raise AdvisorError(
                 f"{name}, line {line}: expected whole layer and expert, and a number of tokens"

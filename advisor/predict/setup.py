@@ -111,7 +111,8 @@ def _as_published(architecture: Architecture, requested: WeightDtype) -> Archite
         published = published_architecture(architecture.id, requested)
     except AdvisorError:
         return None
-    dtypes, counts = published.dtypes, parameter_counts(architecture)
+    dtypes = published.dtypes
+    counts = parameter_counts(architecture)
     used = [part for part in MATRICES if getattr(counts, part)]
     in_bf16 = [_NAMES.get(part, part) for part in used if getattr(dtypes, part) == "bf16"]
     blocks = requested == "fp8" and "fp8_block" in {getattr(dtypes, part) for part in used}
@@ -194,7 +195,8 @@ class CountedPass:
     def over(self, law: Array, shape: MoeShape, batch: ArrayLike, tokens: ArrayLike) -> Array:
         """Distinct experts of passes that touch `law` of them by the routing, where nothing was
         counted. [-]"""
-        experts, active = float(np.asarray(shape.n_experts)), float(np.asarray(shape.n_active))
+        experts = float(np.asarray(shape.n_experts))
+        active = float(np.asarray(shape.n_active))
         dealt = np.asarray(batch, float) * np.asarray(tokens, float) * active
         found = np.broadcast_to(np.minimum(experts, dealt), law.shape) if self.in_turn else law
         if self.touched is None:
@@ -247,10 +249,9 @@ class Setup:
         # More spread and more correlation mean fewer distinct experts, so the ends change places.
         field = {"value": "value", "low": "high", "high": "low"}[end]
         preset = self.routing
-        cv, phi, rho = (
-            float(getattr(item, field))
-            for item in (preset.load_cv, preset.affinity, preset.stickiness)
-        )
+        cv = float(getattr(preset.load_cv, field))
+        phi = float(getattr(preset.affinity, field))
+        rho = float(getattr(preset.stickiness, field))
         return cv, min(max(phi, 0.0), 1.0), min(max(rho, 0.0), 1.0)
 
     @property
@@ -279,7 +280,8 @@ class Setup:
     @property
     def drafting(self) -> Drafting:
         """The drafter with its kernel costs, on the GPUs of the target."""
-        costs, cache = self.draft_costs, self.kv_bytes_per_element
+        costs = self.draft_costs
+        cache = self.kv_bytes_per_element
         return Drafting(self.drafter, self.draft_architecture, costs, self.placement, cache)
 
     @property
@@ -356,9 +358,11 @@ def by_form(setup: Setup) -> Setup:
     # Costs that a caller changed cannot be made again from the scenario.
     if with_own_costs(setup) == setup:
         return with_own_costs(setup, by_shape=False)
-    costs, draft_costs = (
-        dataclasses.replace(each, routed=dataclasses.replace(each.routed, measured=None))
-        for each in (setup.costs, setup.draft_costs)
+    costs = dataclasses.replace(
+        setup.costs, routed=dataclasses.replace(setup.costs.routed, measured=None)
+    )
+    draft_costs = dataclasses.replace(
+        setup.draft_costs, routed=dataclasses.replace(setup.draft_costs.routed, measured=None)
     )
     return dataclasses.replace(setup, costs=costs, draft_costs=draft_costs)
 
@@ -410,13 +414,11 @@ def both_costs(
         of_release = class_today(
             scenario.engine, hardware.vendor, hardware.generation, scenario.engine_version
         )
-        costs, draft_costs = (
-            dataclasses.replace(each, **class_costs(of_release)) for each in (costs, draft_costs)
-        )
+        costs = dataclasses.replace(costs, **class_costs(of_release))
+        draft_costs = dataclasses.replace(draft_costs, **class_costs(of_release))
     if pieces_of(scenario, hardware, cache, target) is not None:
-        costs, draft_costs = (
-            dataclasses.replace(each, between_graphs_s=BETWEEN_S) for each in (costs, draft_costs)
-        )
+        costs = dataclasses.replace(costs, between_graphs_s=BETWEEN_S)
+        draft_costs = dataclasses.replace(draft_costs, between_graphs_s=BETWEEN_S)
     return (
         adjusted(costs, draft_costs, adjustment) if adjustment is not None else (costs, draft_costs)
     )
@@ -578,7 +580,8 @@ def with_counted_ranks(setup: Setup) -> Setup:
     Without loads they are placed on the routing preset's spread. Raises AdvisorError for loads that
     cannot be read or are of another number of experts.
     """
-    wanted, ranks = setup.scenario.redundant_experts, setup.placement.expert_parallel
+    wanted = setup.scenario.redundant_experts
+    ranks = setup.placement.expert_parallel
     if ranks == 1 or (wanted is None and setup.scenario.expert_loads is None):
         return setup
     # Engines give all ranks buffers of one size, so copies fill them evenly.
@@ -591,7 +594,8 @@ def with_counted_ranks(setup: Setup) -> Setup:
 
 def with_memory(setup: Setup) -> Setup:
     """Setup with the memory that its placement takes."""
-    scenario, per_pass = setup.scenario, setup.draft_architecture
+    scenario = setup.scenario
+    per_pass = setup.draft_architecture
     memory = memory_of(
         scenario, setup.hardware, setup.architecture, per_pass, setup.placement, setup.cache
     )
@@ -628,11 +632,9 @@ def traffic_of(setup: Setup, expert_loads: str | None) -> Traffic:
 
 
 def _balance(setup: Setup, copies: int | None) -> RankBalance:
-    loads, ranks, longest = (
-        setup.scenario.expert_loads,
-        setup.placement.expert_parallel,
-        setup.longest_step,
-    )
+    loads = setup.scenario.expert_loads
+    ranks = setup.placement.expert_parallel
+    longest = setup.longest_step
     # A digest: the shared cache keeps counts, and nothing to read a user's loads from (decision
     # 0017).
     key = hashlib.sha256(repr((loads, setup.router, ranks, copies, longest)).encode()).hexdigest()

@@ -182,7 +182,8 @@ def regimes(
     matrix units busy.
     """
     total = sum(components.values()) + prefill_s
-    arithmetic, reading = prefill_s, 0.0
+    arithmetic = prefill_s
+    reading = 0.0
     for key, time_s in components.items():
         if BY_KEY[key].bound == "device":
             busy = _arithmetic_share(setup, key, batch * tokens_per_sequence, touched)
@@ -234,7 +235,8 @@ def drawn_power_w(board_w: float, shares: Regimes, n_draws: int) -> Array:
     [W]"""
     z = np.random.default_rng(_SEED).standard_normal(n_draws)
     # One error for all regimes of work: clocks and voltage belong to the board, not to a kernel.
-    works, waits = np.exp(POWER_LOG_SD * z), np.exp(WAITING_LOG_SD * z)
+    works = np.exp(POWER_LOG_SD * z)
+    waits = np.exp(WAITING_LOG_SD * z)
     fractions = ARITHMETIC * works, _reading(shares) * works, WAITING * waits
     drawn = laws.board_power(board_w, shares.arithmetic, shares.reading, *fractions)
     # A board throttles at its limit: no state lies above it.
@@ -285,9 +287,12 @@ def drawn_times(
         * np.broadcast_to(own_z, curve.plain_draws_s.shape[:1])[:, None]
     )
     prefill, own_prompt = prefill_shares_s(setup, curve.batches)
-    plain_s, prompt_s = error * (curve.plain_draws_s + prefill), error * own_prompt
+    plain_s = error * (curve.plain_draws_s + prefill)
+    prompt_s = error * own_prompt
     if columns.ndim > 1:
-        rows, plain_s, prompt_s = rows[:, None], plain_s[..., None], prompt_s[..., None]
+        rows = rows[:, None]
+        plain_s = plain_s[..., None]
+        prompt_s = prompt_s[..., None]
     # A speculative token takes the plain one's time over the speedup, draw by draw: errors that
     # both share stay shared.
     token_s = plain_s / curve.draws[:, rows, columns]
@@ -403,18 +408,19 @@ def _arm(
     own_z: Array,
 ) -> tuple[Arm, Array]:
     """The arm, and its energy under each draw (zeros where none is known) [draws]."""
-    gpus, batch = setup.placement.gpus, float(curve.batches[row])
+    gpus = setup.placement.gpus
+    batch = float(curve.batches[row])
     columns = np.full(curve.batches.size, column)
     token_s = drawn_times(setup, curve, columns, own_z).token_s[:, row]
     central = float(laws.tokens_per_s_per_gpu(batch, token_time_s(curve, gpus)[row, column], gpus))
     rates = np.asarray(laws.tokens_per_s_per_gpu(batch, token_s, gpus))
-    tier, because = Tier(curve.tier[row, column]), "the predicted times"
+    tier = Tier(curve.tier[row, column])
+    because = "the predicted times"
     rate = banded(central, rates, tier, because)
     usd = None
     if price is not None:
-        value, drawn = (
-            laws.usd_per_million_tokens(price.usd_per_hour, rate_of) for rate_of in (central, rates)
-        )
+        value = laws.usd_per_million_tokens(price.usd_per_hour, central)
+        drawn = laws.usd_per_million_tokens(price.usd_per_hour, rates)
         usd = banded(float(value), np.asarray(drawn), tier, f"{because}, at {price.text}")
     shares = _regimes(setup, curve, row, column)
     at_this_k = (

@@ -43,7 +43,8 @@ def beyond_log_sd(step_tokens: ArrayLike) -> Array:
 def by_tier(tier: NDArray[np.object_], values: Mapping[str, float], default: float) -> Array:
     """Values at each point's tier. Tiers above fitted share the fitted one's, being too few to
     calibrate alone."""
-    roofline, fitted = (values.get(name, default) for name in ("roofline", "fitted"))
+    roofline = values.get("roofline", default)
+    fitted = values.get("fitted", default)
     return np.where(tier == Tier.ROOFLINE, roofline, fitted)
 
 
@@ -51,7 +52,8 @@ def component_tier_ranks(setup: Setup, step_tokens: ArrayLike) -> dict[str, NDAr
     """Rank of the tier (`Tier.rank`) of each kernel component of a step of M = B q `step_tokens`
     [-]."""
     tokens = np.asarray(step_tokens, float)
-    found, least = {}, np.zeros(tokens.shape, np.int64)
+    found = {}
+    least = np.zeros(tokens.shape, np.int64)
     for one in KERNELS:
         # A component is only as known as the least known of its kernels; without any kernel it is a
         # roofline.
@@ -65,7 +67,8 @@ def component_tier_ranks(setup: Setup, step_tokens: ArrayLike) -> dict[str, NDAr
 def records_in_use(setup: Setup, component: Component) -> list[KernelRecord]:
     """The kernel records that price a component of this model and placement. None where no link is
     used."""
-    costs, placement = setup.draft_costs if component.drafter else setup.costs, setup.placement
+    costs = setup.draft_costs if component.drafter else setup.costs
+    placement = setup.placement
     if component.bound == "links":
         links = (
             stream_cost(costs.all_reduce, placement.tensor_parallel),

@@ -126,7 +126,8 @@ def wait(child: subprocess.Popen[bytes], progress: Path, kernel_limit_s: float) 
 def overdue(progress: Path, kernel_limit_s: float) -> str:
     """Reason why the child should be ended: its kernel is past the limit. "" while it is not."""
     running = _content(progress).get("running", {})
-    kernel, since = running.get("kernel", ""), float(running.get("since", 0.0) or 0.0)
+    kernel = running.get("kernel", "")
+    since = float(running.get("since", 0.0) or 0.0)
     if not kernel or not since or time.time() - since <= kernel_limit_s:
         return ""
     return f"{kernel} took longer than {kernel_limit_s:.0f} s at a new shape, compiling included"
@@ -286,7 +287,9 @@ class _Printer:
     """Progress lines, at most two a second apart from a block's first and last."""
 
     def __init__(self, form: str, *, to_stderr: bool) -> None:
-        self.form, self.stream, self.last = form, sys.stderr if to_stderr else sys.stdout, 0.0
+        self.form = form
+        self.stream = sys.stderr if to_stderr else sys.stdout
+        self.last = 0.0
 
     def __call__(self, progress: Progress) -> None:
         routine = progress.message == "measuring"

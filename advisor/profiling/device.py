@@ -76,7 +76,8 @@ class StopOnSignal:
     def __init__(
         self, words: str = "stopping after this round; --resume goes on from here"
     ) -> None:
-        self.asked, self.words = False, words
+        self.asked = False
+        self.words = words
         for name in (signal.SIGINT, signal.SIGTERM):
             try:
                 signal.signal(name, self._ask)

@@ -122,7 +122,8 @@ def _product_case(
             product(x, weight)
 
     call, mode, reason = capture(every, context)
-    rows, size = len(x), x.dtype.itemsize
+    rows = len(x)
+    size = x.dtype.itemsize
     out_size = 2 if fp8 else size
     volume = float(size * in_features * (out_features + rows) + out_size * rows * out_features)
     work = 2.0 * tokens * in_features * out_features
@@ -136,7 +137,8 @@ def _product_case(
 def _linear_case(
     columns: dict[str, Any], tokens: int, shape: tuple[int, int], context: Context
 ) -> Case:
-    dtype, device = getattr(torch, columns["dtype"]), context.torch_device
+    dtype = getattr(torch, columns["dtype"])
+    device = context.torch_device
     x = random_tensor((tokens, shape[1]), 1.0, dtype, device)
     count = _buffers(shape[0] * shape[1] * dtype.itemsize, context)
     weights = [random_tensor(shape, shape[1] ** -0.5, dtype, device) for _ in range(count)]
@@ -150,7 +152,8 @@ def _fp8_case(
 ) -> Case:
     """As `_linear_case` in float8 e4m3 with one scale per tensor through torch._scaled_mm, bf16
     out."""
-    fp8, device = torch.float8_e4m3fn, context.torch_device
+    fp8 = torch.float8_e4m3fn
+    device = context.torch_device
     padded = max(16, -(-tokens // 16) * 16)  # the product wants rows in multiples of 16
     x = random_tensor((padded, shape[1]), 1.0, torch.bfloat16, device).to(fp8)
     count = _buffers(shape[0] * shape[1], context)
@@ -188,7 +191,8 @@ def measure_lm_head(block: Block, context: Context) -> list[dict[str, Any]]:
     is wrong."""
     params = block.params
     dtype = getattr(torch, params["dtype"])
-    hidden, vocabulary = params["hidden_size"], params["vocab_size"]
+    hidden = params["hidden_size"]
+    vocabulary = params["vocab_size"]
     count = min(_buffers(hidden * vocabulary * dtype.itemsize, context), 8)
     context.require_bytes(1.3 * count * hidden * vocabulary * dtype.itemsize, block.name)
     shape = (vocabulary, hidden)
@@ -277,7 +281,8 @@ def _fold_mask(n_queries: int, group: int, n_keys: int, device: torch.device) ->
 def sdpa_folded(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
     """scaled_dot_product_attention over rows = queries x heads of a group: the cache is read
     once."""
-    n_queries, group = q.shape[1], q.shape[2] // k.shape[1]
+    n_queries = q.shape[1]
+    group = q.shape[2] // k.shape[1]
     mask = None if n_queries == 1 else _fold_mask(n_queries, group, k.shape[2], q.device)
     return _unfold(
         F.scaled_dot_product_attention(_fold(q, k.shape[1]), k, v, attn_mask=mask), n_queries
@@ -286,7 +291,8 @@ def sdpa_folded(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tens
 
 def two_products(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
     """Scores, softmax in float32, values: two batched products over folded rows."""
-    n_queries, group = q.shape[1], q.shape[2] // k.shape[1]
+    n_queries = q.shape[1]
+    group = q.shape[2] // k.shape[1]
     score = torch.matmul(_fold(q, k.shape[1]), k.transpose(-2, -1)) * q.shape[-1] ** -0.5
     if n_queries > 1:
         score = score.masked_fill(
@@ -319,11 +325,13 @@ def attention_kernels(
 
 def attention_reference(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
     """The last sequence in float64, head by head: [1, q, Hq, Dv]."""
-    n_queries, n_heads = q.shape[1], q.shape[2]
+    n_queries = q.shape[1]
+    n_heads = q.shape[2]
     group = n_heads // k.shape[1]
     out = torch.zeros(1, n_queries, n_heads, v.shape[-1], dtype=torch.float64, device=q.device)
     for head in range(n_heads):
-        keys, values = k[-1, head // group].double(), v[-1, head // group].double()
+        keys = k[-1, head // group].double()
+        values = v[-1, head // group].double()
         for index in range(n_queries):
             seen = k.shape[2] - n_queries + index + 1
             score = (keys[:seen] @ q[-1, index, head].double()) * q.shape[-1] ** -0.5
@@ -336,7 +344,9 @@ class AttentionSweep:
     key head."""
 
     def __init__(self, block: Block, context: Context) -> None:
-        self.block, self.context, params = block, context, block.params
+        self.block = block
+        self.context = context
+        params = block.params
         self.latent = block.op == "mla_decode"
         self.dtype = getattr(torch, params["dtype"])
         self.n_heads = params["n_heads"]

@@ -79,11 +79,13 @@ def make_layer(
 ) -> MoeLayer:
     """A layer with random weights that keep activations near 1. An fp8 layer has its shared experts
     in bf16."""
-    inward, outward = hidden**-0.5, expert_width**-0.5
+    inward = hidden**-0.5
+    outward = expert_width**-0.5
     if dtype == torch.float8_e4m3fn:
         w13, scale13 = quantise_experts((n_experts, 2 * expert_width, hidden), inward, device)
         w2, scale2 = quantise_experts((n_experts, hidden, expert_width), outward, device)
-        layer, dtype = MoeLayer(w13, w2, scale13=scale13, scale2=scale2), torch.bfloat16
+        layer = MoeLayer(w13, w2, scale13=scale13, scale2=scale2)
+        dtype = torch.bfloat16
     else:
         layer = MoeLayer(
             random_tensor((n_experts, 2 * expert_width, hidden), inward, dtype, device),
@@ -116,7 +118,8 @@ def _each_expert(
     flat = choice.ids.flatten()
     order = torch.argsort(flat, stable=True)
     experts, counts = torch.unique_consecutive(flat[order], return_counts=True)
-    tokens, gates = order // choice.ids.shape[1], choice.gates.flatten()[order].unsqueeze(1)
+    tokens = order // choice.ids.shape[1]
+    gates = choice.gates.flatten()[order].unsqueeze(1)
     out = torch.zeros_like(x)
     start = 0
     for expert, count in zip(experts.tolist(), counts.tolist(), strict=True):
@@ -179,7 +182,8 @@ def reference(x: torch.Tensor, layer: MoeLayer, choice: Choice, rows: list[int])
             if expert in line:
                 token = x[rows[position]]
                 hidden = w13 @ (dequantised(*fp8_rows(token)) if fp8 else token.double())
-                gate, up = hidden[: len(hidden) // 2], hidden[len(hidden) // 2 :]
+                gate = hidden[: len(hidden) // 2]
+                up = hidden[len(hidden) // 2 :]
                 value = gate / (1 + torch.exp(-gate)) * up
                 gate_weight = choice.gates[rows[position], line.index(expert)].double()
                 out[position] += gate_weight * (

@@ -194,11 +194,10 @@ def align(
     tile_m = tile_rows(n_pairs, n_experts)
     max_blocks = min(n_experts, n_pairs) + n_pairs // tile_m
     integers: dict[str, Any] = {"dtype": torch.int32, "device": ids.device}
-    pairs, ends = torch.empty(n_pairs, **integers), torch.empty(n_experts, **integers)
-    block_expert, block_row = (
-        torch.empty(max_blocks, **integers),
-        torch.empty(max_blocks, **integers),
-    )
+    pairs = torch.empty(n_pairs, **integers)
+    ends = torch.empty(n_experts, **integers)
+    block_expert = torch.empty(max_blocks, **integers)
+    block_row = torch.empty(max_blocks, **integers)
     bins = max(128, triton.next_power_of_2(n_experts + 1))
     chunk = min(2048, max(128, triton.next_power_of_2(n_pairs)))
     _align[(n_experts,)](
@@ -358,7 +357,8 @@ def split_kv_attention(
     - q + i + 1 keys). D a power of two. Returns [B, q, Hq, D].
     """
     batch, n_queries, n_heads, dim = q.shape
-    n_kv, n_keys = k.shape[1], k.shape[2]
+    n_kv = k.shape[1]
+    n_keys = k.shape[2]
     group = n_heads // n_kv
     rows = max(16, triton.next_power_of_2(n_queries * group))
     tile_c = 64 if rows <= 64 else 32
@@ -368,12 +368,11 @@ def split_kv_attention(
     pieces = triton.cdiv(n_keys, split)
     floats: dict[str, Any] = {"dtype": torch.float32, "device": q.device}
     part = torch.empty(batch * n_kv, pieces, rows, dim, **floats)
-    best, total = (
-        torch.empty(batch * n_kv, pieces, rows, **floats),
-        torch.empty(batch * n_kv, pieces, rows, **floats),
-    )
+    best = torch.empty(batch * n_kv, pieces, rows, **floats)
+    total = torch.empty(batch * n_kv, pieces, rows, **floats)
     precision = "ieee" if q.dtype == torch.float32 else "tf32"
-    parts, shape = (part, best, total), (n_queries, n_kv, group)
+    parts = (part, best, total)
+    shape = (n_queries, n_kv, group)
     launch = {"num_warps": 4, "num_stages": 3} if rows <= 64 else {"num_warps": 8, "num_stages": 2}
     settings = {"ROWS": rows, "DIM": dim, "TILE_C": tile_c, "PRECISION": precision}
     _attend[(batch * n_kv, pieces)](

@@ -51,7 +51,9 @@ class MoeSweep:
     """One block's layers and points. Builds the case of a point for a kernel."""
 
     def __init__(self, block: Block, context: Context) -> None:
-        self.block, self.context, self.params = block, context, block.params
+        self.block = block
+        self.context = context
+        self.params = block.params
         params = block.params
         self.dtype = getattr(torch, params["dtype"])
         self.token_dtype = torch.bfloat16 if self.dtype == torch.float8_e4m3fn else self.dtype
@@ -82,12 +84,11 @@ class MoeSweep:
         """Bytes and operations of a point: weights of touched and shared experts once, activations
         in and out."""
         k, batch, per_sequence, _ = point
-        tokens, params = batch * per_sequence, self.params
-        hidden, width, shared = (
-            params["hidden_size"],
-            params["expert_width"],
-            params["shared_width"],
-        )
+        tokens = batch * per_sequence
+        params = self.params
+        hidden = params["hidden_size"]
+        width = params["expert_width"]
+        shared = params["shared_width"]
         weights = (
             3
             * hidden
@@ -106,7 +107,8 @@ class MoeSweep:
     def draw(self, point: list[Any], rng: np.random.Generator) -> np.ndarray:
         """Fresh expert ids [T, k] whose touched count is close to the point's mean."""
         k, batch, per_sequence, how = point
-        routing, n = Routing(**how), self.params["n_experts"]
+        routing = Routing(**how)
+        n = self.params["n_experts"]
         key = repr(point)
         if key not in self._targets:
             self._targets[key] = mean_touched(rng, batch, per_sequence, n, k, routing)
@@ -117,7 +119,8 @@ class MoeSweep:
         """The checked, warmed-up and where possible captured case. Raises ValueError when the
         output is wrong."""
         _, batch, per_sequence, _ = point
-        tokens, context = batch * per_sequence, self.context
+        tokens = batch * per_sequence
+        context = self.context
         x = random_tensor(
             (tokens, self.params["hidden_size"]), 1.0, self.token_dtype, context.torch_device
         )
@@ -156,7 +159,8 @@ class MoeSweep:
         On an accelerator all layers run in one graph, where it can be captured; on a CPU one after
         the other.
         """
-        together, turn = self.context.accelerator, [0]
+        together = self.context.accelerator
+        turn = [0]
 
         def prepare(rng: np.random.Generator) -> float:
             turn[0] = (turn[0] + 1) % len(self.layers)
@@ -264,7 +268,8 @@ def _try_kernels(
             name,
         )
         if times is not None:
-            scores[name], working[name] = float(np.mean(np.log(times))), kernel
+            scores[name] = float(np.mean(np.log(times)))
+            working[name] = kernel
     return scores, working
 
 
@@ -336,7 +341,8 @@ def _alignment_cases(
     return cases
 
 
-LAYERS, HEAD = "layers", "layers+head"
+LAYERS = "layers"
+HEAD = "layers+head"
 """Names of the two parts without a sampler; with one it is appended: `layers+head+greedy`."""
 CHECKED_VOCABULARY = 4096
 """Rows of the LM head that are checked against float64: all of them would need gigabytes. [-]"""
@@ -388,7 +394,8 @@ def _cases(stage: Stage, batch: int, n_queries: int) -> list[Case]:
 def _parts(stage: Stage, session: Session) -> dict[str, Callable[[], Any]]:
     """The calls by part. Drafts are random, which costs what right ones cost: all shapes are
     fixed."""
-    model, (batch, n_queries) = stage.model, session.tokens.shape
+    model = stage.model
+    (batch, n_queries) = session.tokens.shape
     drafted = torch.randint(model.dims.vocabulary, (batch, n_queries - 1), device=model.device)
     states = torch.empty(
         batch * n_queries, model.dims.hidden, dtype=model.dims.dtype, device=model.device

@@ -330,7 +330,8 @@ def _cpu(preset: str) -> list[Spec]:
 
 
 def _accelerator(preset: str) -> list[Spec]:
-    deep, full = preset != "quick", preset == "full"
+    deep = preset != "quick"
+    full = preset == "full"
     tokens = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512] if deep else [1, 4, 16, 64, 256]
     if full:
         tokens = sorted([*tokens, 3, 6, 12, 24, 48, 96, 192, 384, 1024, 2048])
@@ -448,7 +449,8 @@ def price(
     if not cpu and op in ("decode_step", "verify_parts"):
         per_sample = 10e-3  # routing of every layer is drawn on the host
     if preset == "smoke":
-        per_case, compiling = 0.02, 0.0
+        per_case = 0.02
+        compiling = 0.0
     if cpu:
         swept_bytes *= CPU_COMPUTE.get(params.get("dtype", ""), 1.0) * CPU_COMPUTE.get(op, 1.0)
     sampling = (rounds + 4) * (calls * swept_bytes / bandwidth + cases * per_sample)
@@ -564,7 +566,8 @@ def volume(op: str, params: dict[str, Any]) -> tuple[int, float, float]:
 
 
 def _step_volume(op: str, params: dict[str, Any], size: int) -> tuple[int, float, float]:
-    n, k = params["n_experts"], params["n_active"]
+    n = params["n_experts"]
+    k = params["n_active"]
     expert = 3 * params["hidden_size"] * params["expert_width"] * size
     head = params["hidden_size"] * params["vocab_size"] * size
     layers = params["n_layers"] if isinstance(params["n_layers"], list) else [params["n_layers"]]

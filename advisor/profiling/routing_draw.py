@@ -48,7 +48,8 @@ def load_vector(n_experts: int, n_active: int, load_cv: float) -> np.ndarray:
     quantiles = np.array(
         [NormalDist().inv_cdf((place + 0.5) / n_experts) for place in range(n_experts)]
     )
-    low, high = 0.0, 50.0
+    low = 0.0
+    high = 50.0
     for _ in range(60):
         central = 0.5 * (low + high)
         q = fitted_loads(np.exp(np.clip(central * quantiles, -300, 300)), n_active)

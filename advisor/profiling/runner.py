@@ -92,7 +92,8 @@ def run_block(block: Block, context: Any) -> tuple[str, list[dict[str, Any]], st
         with torch.no_grad():
             rows = measure_block(block, context)
         context.clock.synchronize()
-        status, message = "ok", ""
+        status = "ok"
+        message = ""
     except (StoppedError, DeviceLostError):
         raise
     except Exception as error:
@@ -147,7 +148,8 @@ def _load_state(plan: Plan, folder: ResultFolder, *, resume: bool) -> State:
 def _note_crash(state: State) -> None:
     """The process before this one died while measuring: avoid the kernel it tried, or count against
     the block."""
-    name, kernel = state.running.get("block", ""), state.running.get("kernel", "")
+    name = state.running.get("block", "")
+    kernel = state.running.get("kernel", "")
     if kernel:
         state.avoid[kernel] = state.running.get("why", "") or "crashed before in this sweep"
     elif name:
@@ -167,7 +169,10 @@ class Run:
         should_stop: Callable[[], bool],
         budget_s: float,
     ) -> None:
-        self.plan, self.folder, self.state, self.on_progress = plan, folder, state, on_progress
+        self.plan = plan
+        self.folder = folder
+        self.state = state
+        self.on_progress = on_progress
         self.began = time.monotonic()
         self.before_s = state.elapsed_s
         self.budget_s = budget_s
@@ -191,7 +196,8 @@ class Run:
         """Report progress to the caller and, for other processes, to progress.json."""
         open_blocks = [b for b in self.plan.blocks if b.name not in self.state.blocks]
         left = sum(b.estimate_s for b in open_blocks) * self.pace.ratio
-        done, total = len(self.state.finished), len(self.plan.blocks)
+        done = len(self.state.finished)
+        total = len(self.plan.blocks)
         self.on_progress(
             Progress(done, total, block, round_, self.plan.rounds, self.elapsed(), left, message)
         )
@@ -209,7 +215,8 @@ class Run:
         """Measure one block. False when the run must end here."""
         from advisor.profiling.timing import StoppedError
 
-        state, context = self.state, self.context
+        state = self.state
+        context = self.context
         if state.crashes.get(block.name, 0) >= CRASHES_ALLOWED:
             self.finish(block, "error", [], "took the process down twice, given up", 0.0)
             return True
@@ -311,7 +318,8 @@ def run(
     this = Run(
         plan, folder, state, on_progress or (lambda _: None), should_stop or (lambda: False), budget
     )
-    lost, made_s = "", this.elapsed()
+    lost = ""
+    made_s = this.elapsed()
     try:
         # The first touch of the device is on no block's account: libraries load, the control kernel
         # is built.

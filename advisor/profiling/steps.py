@@ -92,7 +92,9 @@ class Dimensions:
 
 def make_block(dims: Dimensions, device: str) -> Block:
     """A layer with random weights."""
-    scale, dtype, h = dims.hidden**-0.5, dims.dtype, dims.hidden
+    scale = dims.hidden**-0.5
+    dtype = dims.dtype
+    h = dims.hidden
     rows = (dims.heads + 2 * dims.kv_heads) * dims.head_dim
     return Block(
         random_tensor((rows, h), scale, dtype, device),
@@ -110,7 +112,8 @@ class SyntheticModel:
     """Target model of `n_layers` layers. `forward` is capturable when its kernels are."""
 
     def __init__(self, dims: Dimensions, n_layers: int, device: str) -> None:
-        self.dims, self.device = dims, device
+        self.dims = dims
+        self.device = device
         self.blocks = [make_block(dims, device) for _ in range(n_layers)]
         self.embedding = random_tensor((dims.vocabulary, dims.hidden), 1.0, dims.dtype, device)
         self.head = random_tensor(
@@ -121,7 +124,8 @@ class SyntheticModel:
     def session(self, batch: int, per_sequence: int, context: int, n_layers: int) -> Session:
         """Buffers for passes of [batch, per_sequence] tokens over caches of `context` keys, own
         ones included."""
-        dims, device = self.dims, self.device
+        dims = self.dims
+        device = self.device
         shape = (batch, dims.kv_heads, context, dims.head_dim)
         caches = [
             (
@@ -198,7 +202,8 @@ def run_block(
 
 def reference_hidden(model: SyntheticModel, session: Session) -> torch.Tensor:
     """Hidden states of a pass's last sequence in float64, [q, H]."""
-    dims, n_queries = model.dims, session.tokens.shape[1]
+    dims = model.dims
+    n_queries = session.tokens.shape[1]
     first = session.tokens.numel() - n_queries
     x = model.embedding[session.tokens[-1]].double()
 
@@ -236,7 +241,8 @@ class Stage:
         n_layers: int,
         probe: tuple[int, int] | None = None,
     ) -> None:
-        self.block, self.context = block, context
+        self.block = block
+        self.context = context
         self.dims = Dimensions(block.params)
         context.require_bytes(1.4 * self.dims.model_bytes(n_layers), block.name)
         self.model = SyntheticModel(self.dims, n_layers, context.torch_device)
@@ -315,10 +321,8 @@ class Stage:
         redraw(self.dims, session, self.context.rng)
         hidden = self.model.hidden(session, moe, attention)
         n_queries = session.tokens.shape[1]
-        expected, tolerance = (
-            reference_hidden(self.model, session),
-            STEP_TOLERANCE[self.block.params["dtype"]],
-        )
+        expected = reference_hidden(self.model, session)
+        tolerance = STEP_TOLERANCE[self.block.params["dtype"]]
         return checked_error(hidden[-n_queries:], expected, tolerance, "output of a whole pass")
 
     def columns(self, op: str, batch: int, n_queries: int, n_layers: int) -> dict[str, Any]:
@@ -346,7 +350,9 @@ class Stage:
     ) -> tuple[float, float]:
         """(bytes, flops) of a pass: weights of layers and head once, KV caches once. Small
         activations left out."""
-        d, tokens, size = self.dims, batch * n_queries, self.dims.dtype.itemsize
+        d = self.dims
+        tokens = batch * n_queries
+        size = self.dims.dtype.itemsize
         context = self.block.params["context"]
         attention = d.hidden * d.head_dim * (2 * d.heads + 2 * d.kv_heads)
         routed = 3 * d.hidden * d.expert_width

@@ -29,7 +29,8 @@ from advisor.profiling.device import (
 
 MINIMUM_ROUNDS = 20
 """Rounds below which a block that runs out of time is thrown away rather than reported. [-]"""
-CONTROL_SIZE, CPU_CONTROL_SIZE = 1024, 192
+CONTROL_SIZE = 1024
+CPU_CONTROL_SIZE = 192
 """Rows and columns of the control kernel's matrices on an accelerator, and on a CPU. [-]"""
 
 
@@ -73,7 +74,8 @@ class Case:
             self.spin_s = sample.spin_s
         else:  # it waits for the device by itself: a longer spin does not help
             self.launches_inside += 1
-            self.spin_s, self.attempts = SPIN_S, 1
+            self.spin_s = SPIN_S
+            self.attempts = 1
 
 
 @dataclass
@@ -143,7 +145,8 @@ def make_control(context: Context) -> Callable[[], Any]:
     before it left there. On a CPU, where it stands beside calls of a millisecond, it copies the
     next 4 MiB of a buffer twice the cache.
     """
-    accelerator, cache = context.accelerator, context.device.cache_bytes
+    accelerator = context.accelerator
+    cache = context.device.cache_bytes
     n = CONTROL_SIZE if accelerator else CPU_CONTROL_SIZE
     size = max(2**22, min(cache * (4 if accelerator else 2), 2**30))
     step = size if accelerator else 2**22
@@ -216,7 +219,8 @@ def brief_seconds(case: Case, context: Context, repeats: int = 5) -> float:
 
 def row_of(case: Case, context: Context) -> dict[str, Any]:
     """The result row of a measured case: its columns, times [s], touched experts, control ratio."""
-    samples, notes = np.asarray(case.samples_s), list(case.notes)
+    samples = np.asarray(case.samples_s)
+    notes = list(case.notes)
     if case.launches_inside and not case.host_clock:
         notes.append(
             f"launches lie in the time of {case.launches_inside} of {len(samples)} samples"

@@ -65,7 +65,9 @@ def live_answer(
         decides.
     usd_per_hour : the user's price of a GPU. None: the profile's. [USD/h]
     """
-    curve, setup, scenario = advice.curve, advice.setup, advice.scenario
+    curve = advice.curve
+    setup = advice.setup
+    scenario = advice.scenario
     fixed = np.isin(curve.batches, schedule_values(setup, curve).batches)
     price = price_of(setup.hardware, usd_per_hour)
     return {
@@ -151,7 +153,9 @@ def dense_twin(advice: Advice) -> list[float] | None:
     The same layers with the active experts alone, loaded by every step. None for a dense model,
     where nothing is drafted, and where such a layer cannot be placed.
     """
-    setup, moe, k = advice.setup, advice.setup.architecture.moe, advice.curve_k
+    setup = advice.setup
+    moe = advice.setup.architecture.moe
+    k = advice.curve_k
     if moe is None or k == 0:
         return None
     every = setup.architecture.model_copy(
@@ -168,7 +172,8 @@ def dense_twin(advice: Advice) -> list[float] | None:
 def _accepted(advice: Advice) -> dict[str, Any] | None:
     """Accepted lengths of the slider, their K, and what each K accepts at each. None where nothing
     is drafted."""
-    curve, k = advice.curve, stated_k(advice)
+    curve = advice.curve
+    k = stated_k(advice)
     if k == 0:
         return None
     longest = int(curve.drafts[-1])
@@ -265,7 +270,8 @@ def launch(advice: Advice, *, follows_own: bool = False) -> dict[str, str]:
 def beside_schedule(advice: Advice, command: str) -> str:
     """Sentence on a command that runs another K than the schedule at some batch. Empty where it
     runs the schedule's."""
-    ranges, served = advice.k_by_batch, {one.n_draft for one in advice.to_serve}
+    ranges = advice.k_by_batch
+    served = {one.n_draft for one in advice.to_serve}
     k = min(served) if len(served) == 1 else advice.recommendation.n_draft
     if "num_speculative_tokens_per_batch_size" in command or "--speculative-adaptive" in command:
         other = sorted({f"K = {one.k_running}" for one in ranges if one.k_running != one.n_draft})
@@ -307,7 +313,8 @@ def _fit(advice: Advice) -> dict[str, Any] | None:
 
 def live_why(advice: Advice) -> dict[str, Any]:
     """Time of a round at every batch and K, by group, and the split by Amdahl, as plain values."""
-    curve, moe = advice.curve, advice.setup.architecture.moe
+    curve = advice.curve
+    moe = advice.setup.architecture.moe
     shape = curve.speedup.shape
     parts = curve.round_components
     zero = np.zeros(shape)
@@ -357,7 +364,8 @@ def hidden_loading(advice: Advice, verified: Array) -> Array:
 
     verified : verification steps over plain steps, [nB, nK]. [-]
     """
-    growth, share = experts_growth(advice), _routed_share(advice)[:, None]
+    growth = experts_growth(advice)
+    share = _routed_share(advice)[:, None]
     grows = (growth > 1.0 + _GROWS) & (share > 0.0)
     hidden = laws.hidden_share(verified, np.where(grows, share, 1.0), np.where(grows, growth, 2.0))
     return np.asarray(np.where(grows, hidden, 0.0))

@@ -92,7 +92,8 @@ class Table(Generic[Row]):
 
     def lines(self) -> list[str]:
         """The table as aligned text."""
-        rows, widths = [self.header, *self.cells], self.widths()
+        rows = [self.header, *self.cells]
+        widths = self.widths()
         return [
             (" " * GAP)
             .join(

@@ -87,7 +87,8 @@ def remembered(
 
 
 _SHARED_ANSWERS, _OWN_ANSWERS = 64, 8  # about a megabyte each
-_PAUSES, _PAUSE_S = 10, 0.025
+_PAUSES = 10
+_PAUSE_S = 0.025
 
 
 @remembered(st.cache_resource, shared=_SHARED_ANSWERS, own=_OWN_ANSWERS)
@@ -180,7 +181,8 @@ def nearby_for(advice: Advice, batch: float, n_draft: int) -> Nearby:
     from advisor.measured.store import default_store_path
     from advisor.show.explain.nearby import nearest_speedups
 
-    file, scenario = default_store_path(), advice.scenario
+    file = default_store_path()
+    scenario = advice.scenario
     if not file.is_file():
         return None, None
     kernels, _ = attempt(
@@ -219,7 +221,8 @@ def _status(path: str, modified_ns: int) -> StoreStatus:  # noqa: ARG001  (a reb
 
 
 _BILLION = 1e9
-_KEPT, _OWN = 32, 8
+_KEPT = 32
+_OWN = 8
 
 
 class BoardAsked(Frozen):

@@ -179,7 +179,8 @@ def widget(
     asked["help"] = help_text or None
     if row.name == "acceptance":
         return _acceptance(**asked)
-    options, chosen = choices(row.name), st.session_state[row.name]
+    options = choices(row.name)
+    chosen = st.session_state[row.name]
     if not options:
         return st.text_input(label, **asked) or None
     if row.name in _SHOWN:
@@ -291,7 +292,8 @@ def _back_to_shipped() -> None:
 
 _GIVEN: Kept[str] = Kept("_hardware_given", str)
 """Name of the accelerator given last."""
-_GIGA, _TERA = 1e9, 1e12
+_GIGA = 1e9
+_TERA = 1e12
 _FIGURES = {
     "hw_memory": ("Memory (GB)", "memory_bytes", _GIGA, "Memory of one GPU, in decimal gigabytes."),
     "hw_bandwidth": (
@@ -490,7 +492,8 @@ def draw_share_panel() -> None:
                 with st.container(key="share_link_bar", gap="xxsmall"):
                     st.caption(link_caption("Link to this page", link, _ELSEWHERE))
                     st.code(link, language=None, wrap_lines=len(link) <= _WRAPPED)
-            name, content = f"scenario-{scenario.hash}.json", scenario_json(scenario)
+            name = f"scenario-{scenario.hash}.json"
+            content = scenario_json(scenario)
             download("Scenario file", content, name, "scenario_download", width="stretch")
             if is_answered and own_points(scenario) is not None:
                 st.caption("The link does not hold your measured rows.")
@@ -545,7 +548,9 @@ def said_of(scenario: Scenario) -> str:
     )
 
 
-FOLD, OPEN, FIELDS_KEY = "bar_fold", "bar_open", "bar_fields"
+FOLD = "bar_fold"
+OPEN = "bar_open"
+FIELDS_KEY = "bar_fields"
 _WIDTHS = {
     "model_id": 236,
     "hardware_id": 160,

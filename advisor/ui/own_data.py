@@ -228,10 +228,8 @@ def stop_length() -> None:
 def leave_length(of: Pair, to: Pair) -> None:
     """Model or drafter is another: the length given with the former ends, that of the latter is
     back."""
-    now, kept = (
-        st.session_state,
-        {pair: length for pair, length in _LENGTHS.result.items() if pair != of},
-    )
+    now = st.session_state
+    kept = {pair: length for pair, length in _LENGTHS.result.items() if pair != of}
     brought = _take_back("acceptance")
     if acceptance_curve(text := brought or str(now["acceptance"])) is None:
         kept[of] = text, bool(brought)
@@ -297,7 +295,8 @@ def _moe(model: str) -> Moe | None:
 def ranks_banner(scenario: Scenario) -> None:
     """Note on every page saying what the slowest rank is counted on, or why it is not. One click
     undoes it."""
-    loads, copies = st.session_state.get(LOADS), st.session_state.get(COPIES)
+    loads = st.session_state.get(LOADS)
+    copies = st.session_state.get(COPIES)
     if loads is None and copies is None:
         return
     layers, experts = loads_shape(loads or "")

@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """Names by which this machine alone reaches the app."""
-_HEAD_ENDS, _BODY_ENDS = b"</head>", b"</body>"
+_HEAD_ENDS = b"</head>"
+_BODY_ENDS = b"</body>"
 EVERY_ADDRESS = ("0.0.0.0", "::", "")
 """Values of server.address that name no host."""
 HEADERS = {
@@ -140,7 +141,8 @@ def _styled(held: list[Message], drawn_first: str = "") -> list[Message]:
 
     drawn_first : what stands on the page until the app has drawn its bar.
     """
-    start, body = held[0], b"".join(message.get("body", b"") for message in held[1:])
+    start = held[0]
+    body = b"".join(message.get("body", b"") for message in held[1:])
     if _HEAD_ENDS not in body:
         return held
     head = f"{element()}<script>{_beside('page.js')}</script>".encode()
@@ -237,10 +239,8 @@ def shell(asked: Mapping[str, str]) -> str:
 
     asked : parameters of the address; only names that are shipped are repeated.
     """
-    model, place = (
-        asked.get("model_id", START["model_id"]),
-        asked.get("hardware_id", START["hardware_id"]),
-    )
+    model = asked.get("model_id", START["model_id"])
+    place = asked.get("hardware_id", START["hardware_id"])
     known = model in model_ids() and place in hardware_ids()
     what = f": {model_name(model)} on {hardware_called(place, None)}" if known else ""
     said = html.escape(f"Computing every draft length at {len(SCHEDULE_BATCHES)} batches{what} …")

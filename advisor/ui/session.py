@@ -82,7 +82,8 @@ def folded_key(name: str) -> str:
     A browser that has the widget folded away is not told, and would go on sending what it last
     showed: under a new key the widget starts from the value that holds.
     """
-    now, shown = st.session_state, _FOLDED.result
+    now = st.session_state
+    shown = _FOLDED.result
     number, before = shown.get(name, (0, now[name]))
     number += now[name] != before
     _FOLDED.put(shown | {name: (number, now[name])})
@@ -98,7 +99,8 @@ def folded_key(name: str) -> str:
 def take_typed(name: str, key: str, follow: Callable[[], None] | None = None) -> None:
     """Callback of such a widget: what was typed is the setting's value, and what follows from
     it."""
-    now, shown = st.session_state, _FOLDED.result
+    now = st.session_state
+    shown = _FOLDED.result
     now[name] = now[key]
     if follow is not None:
         follow()

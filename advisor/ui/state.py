@@ -64,7 +64,8 @@ from advisor.ui.session import SETTINGS, Kept, folded_key, restore, take_typed
 from advisor.ui.session import take as read_settings
 from advisor.ui.session import values as values_of_pages
 
-CONFIG, HARDWARE = "model_config_json", "hardware_json"
+CONFIG = "model_config_json"
+HARDWARE = "hardware_json"
 CONFIG_FROM: Kept[str] = Kept("_config_from", str)
 """file or text: where the config.json in use comes from, and why the one given last cannot be
 used."""
@@ -116,8 +117,10 @@ def follow_model() -> None:
 def follow_drafter() -> None:
     """Take the acceptance measured with another model or drafter, or the length that was given for
     it."""
-    now, before = st.session_state, _VALUES.result or st.session_state
-    of, to = ((str(one["model_id"]), str(one["drafter_id"])) for one in (before, now))
+    now = st.session_state
+    before = _VALUES.result or st.session_state
+    of = (str(before["model_id"]), str(before["drafter_id"]))
+    to = (str(now["model_id"]), str(now["drafter_id"]))
     if of != to:
         leave_length(of, to)
     # From the first screen's, whichever was shown before: a model that is chosen again gets the
@@ -193,7 +196,8 @@ def take(texts: Mapping[str, str], documents: Mapping[str, str], origin: str) ->
     Returns one sentence for each thing asked for that cannot be shown; `origin` (link, file) is
     named in it.
     """
-    texts, notes = dict(texts), []
+    texts = dict(texts)
+    notes = []
     for document, text in documents.items():
         owner = DOCUMENTS[document]
         texts[owner] = _document_name(document, texts.get(owner), text)
@@ -323,7 +327,9 @@ def _short(text: str) -> str:
     return f"'{cut[:40]}'"
 
 
-_WRITTEN, _PACKED_AS, _IMPLIED = "_address", "_packed_as", "_address_implied"
+_WRITTEN = "_address"
+_PACKED_AS = "_packed_as"
+_IMPLIED = "_address_implied"
 
 
 def follow() -> None:
@@ -416,7 +422,8 @@ def link_caption(words: str, link: str, elsewhere: str) -> str:
 
 
 def _take(link: Mapping[str, str], opened: bool) -> None:
-    documents, damaged = {}, []
+    documents = {}
+    damaged = []
     for name in DOCUMENTS:
         if packed := link.get(name):
             try:
@@ -494,7 +501,8 @@ def draw_token_fields(
 ) -> int | None:
     """Draw the field with its number and return it, None where none is set. `follow`: what another
     entails."""
-    now, field = st.session_state, row.name
+    now = st.session_state
+    field = row.name
     now[TYPED[field]] = _text(field)
     key = TYPED[field] if field in _ALWAYS else folded_key(TYPED[field])
     asked: dict[str, Any] = {"width": width} | (
@@ -538,7 +546,8 @@ def _take_tokens(field: str, follow: Callable[[], None] | None) -> None:
 
 
 def _read_tokens(field: str) -> None:
-    now, row = st.session_state, FIELDS[field]
+    now = st.session_state
+    row = FIELDS[field]
     _REFUSED.forget()
     typed = str(now[TYPED[field]] or "").strip()
     if row.is_optional and not typed:

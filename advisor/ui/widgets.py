@@ -124,11 +124,14 @@ def download(
     """A button that hands out a file, or what `data` makes when asked, without a rerun. quiet :
     looks like a link."""
     look |= {"type": "tertiary"} if quiet else {}
-    icon, mime = f":material/{icon}:", mimetypes.guess_type(name)[0]
+    icon = f":material/{icon}:"
+    mime = mimetypes.guess_type(name)[0]
     st.download_button(label, data, name, mime, key=key, icon=icon, on_click="ignore", **look)
 
 
-_ROW_PX, _ROWS, _MAX_SHOWN = 35, 14, 2000
+_ROW_PX = 35
+_ROWS = 14
+_MAX_SHOWN = 2000
 """Height of a row; rows that are seen at once, and that a page has at most: files have all."""
 _WIDEST = 420
 """Widest column of words. [px]"""
@@ -152,7 +155,8 @@ def show_table(
     shown = replace(table, rows=table.rows[:_MAX_SHOWN])
     cells = [[screen_style(typeset(cell)) for cell in row] for row in shown.cells]
     texts = pd.DataFrame(cells, columns=[capital(label) for label in shown.header])
-    frame, look = texts.copy(), {}
+    frame = texts.copy()
+    look = {}
     for head, align in zip(texts, table.align, strict=True):
         if align == "r":
             frame[head] = texts[head] = texts[head].str.replace(_RANGE, "\N{EN DASH}", regex=True)
@@ -196,7 +200,8 @@ def _numbers(texts: Iterable[str]) -> list[float | None] | None:
     found by its number.
     """
     found: list[float | None] = []
-    units, known = set(), dict[float, str]()
+    units = set()
+    known = dict[float, str]()
     for text in texts:
         match = _NUMBER.fullmatch(text)
         if text and match is None:
@@ -241,7 +246,9 @@ SECTIONS = (
     "Inputs",
     "Constants",
 )
-_BATCH, _K, _SECTION = "how_batch_size", "how_k_draft", "how_section"
+_BATCH = "how_batch_size"
+_K = "how_k_draft"
+_SECTION = "how_section"
 """Keys of the dialog's own widgets."""
 _ASKED: Kept[tuple[float, int, str] | None] = Kept("_how_made")
 
@@ -257,7 +264,8 @@ def open_if_asked(advice: Advice) -> None:
     if question is None:
         return
     drafts = list(range(advice.scenario.k_max + 1 if advice.setup.drafter.kind != "none" else 1))
-    now, batch = st.session_state, int(question[0])
+    now = st.session_state
+    batch = int(question[0])
     now[_BATCH], now[_K], now[_SECTION] = batch, min(question[1], drafts[-1]), question[2]
     _dialog(advice, sorted({*map(int, advice.curve.batches), batch}), drafts)
 

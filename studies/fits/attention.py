@@ -106,15 +106,12 @@ def attention_record(
     used, dropped = keep_rows(frame, rules)
     if len(used) < MIN_GROUP_ROWS:
         return None
-    read, low = _cache_read(used, _elements(used), kv_dtype), np.array([0.0, bounds.s_per_byte])
-    columns, measured = (
-        laws.columns(laws.stream, laws.STREAM_COEFFICIENTS, R=read),
-        used["latency_s"].to_numpy(),
-    )
-    fit, group = (
-        fit_relative(columns, measured, low),
-        labels(used, ["num_heads", "num_kv_heads", "head_dim"]),
-    )
+    read = _cache_read(used, _elements(used), kv_dtype)
+    low = np.array([0.0, bounds.s_per_byte])
+    columns = laws.columns(laws.stream, laws.STREAM_COEFFICIENTS, R=read)
+    measured = used["latency_s"].to_numpy()
+    fit = fit_relative(columns, measured, low)
+    group = labels(used, ["num_heads", "num_kv_heads", "head_dim"])
     fields = linear_fields(PARAMETERS[:2], fit)
     fields["parameters"]["s_per_flop"] = _given_slope(bounds.s_per_flop / ASSUMED_RATE, bounds)
     messages = [
@@ -156,7 +153,8 @@ def mla_record(
     used, dropped = keep_rows(frame, [*_rules(frame), few, resident])
     if len(used) < MIN_GROUP_ROWS:
         return None
-    work, measured = _latent_work(used, kv_dtype, bounds), used["latency_s"].to_numpy()
+    work = _latent_work(used, kv_dtype, bounds)
+    measured = used["latency_s"].to_numpy()
     free = _Search(bounds).run(work, measured)
     known = None if free.identified(work) else _assumed_slope(used, work, measured, bounds)
     found = free if known is None else _Search(bounds, known).run(work, measured)
@@ -217,9 +215,8 @@ def _elements(frame: pd.DataFrame) -> np.ndarray:
 
 def _cache_read(frame: pd.DataFrame, elements: np.ndarray | float, kv_dtype: str) -> np.ndarray:
     """Bytes by `laws.cache_read`. The tables count the new token in the context. [rows]"""
-    batch, context = (
-        frame[name].to_numpy(dtype=float) for name in ("batch_size", "context_tokens")
-    )
+    batch = frame["batch_size"].to_numpy(dtype=float)
+    context = frame["context_tokens"].to_numpy(dtype=float)
     return np.asarray(laws.cache_read(batch, context, 0.0, elements, KV_BYTES[kv_dtype]))
 
 
@@ -293,7 +290,8 @@ class _Search:
         from scipy.optimize import least_squares
 
         least = np.array([1e-7, self.bounds.s_per_byte, self.bounds.cache_s_per_flop])
-        low, high = np.log(least), np.log(least * [1e4, 1e3, 1e3])
+        low = np.log(least)
+        high = np.log(least * [1e4, 1e3, 1e3])
         n, rest = (3, []) if self.known is None else (2, [self.known])
 
         def residual(x: np.ndarray) -> np.ndarray:
@@ -313,7 +311,8 @@ class _Search:
     def _found(self, run: Any, low: np.ndarray, high: np.ndarray, rest: list[float]) -> _Found:
         """Parameters with standard errors (delta method on the logarithms), and their
         correlation."""
-        values, bound = np.exp(run.x), run.active_mask != 0
+        values = np.exp(run.x)
+        bound = run.active_mask != 0
         covariance = (
             np.linalg.pinv(run.jac.T @ run.jac)
             * 2.0
@@ -364,7 +363,8 @@ def module_table(frame: pd.DataFrame, identity: dict[str, str], n_heads: int) ->
     table = frame.pivot_table(
         index="batch_size", columns="context_tokens", values="latency_s", aggfunc="median"
     )
-    batches, contexts = table.index.to_numpy(dtype=float), table.columns.to_numpy(dtype=float)
+    batches = table.index.to_numpy(dtype=float)
+    contexts = table.columns.to_numpy(dtype=float)
     if len(batches) < 2 or len(contexts) < 2:
         return None
     kept, n_spikes = without_spikes(table.to_numpy(dtype=float), batches)
@@ -420,7 +420,8 @@ def filled(times: np.ndarray, batches: np.ndarray, contexts: np.ndarray) -> np.n
     from the last such column before it by a fixed part, its own, and by cache traffic, the same for
     each token of all columns.
     """
-    out, known = times.copy(), np.isfinite(times)
+    out = times.copy()
+    known = np.isfinite(times)
     reach = np.max(np.where(known, batches[:, None], 0.0), axis=0)
     well = reach >= min(WELL * batches[-1], reach.max())
     for column in np.flatnonzero(well):
@@ -429,7 +430,8 @@ def filled(times: np.ndarray, batches: np.ndarray, contexts: np.ndarray) -> np.n
     base = np.maximum.accumulate(np.where(well, np.arange(len(contexts)), first))
     per_token = _traffic(out, known, batches, contexts, base)
     for column in np.flatnonzero(~well):
-        start, rows = base[column], known[:, column]
+        start = base[column]
+        rows = known[:, column]
         carried = out[:, start] + per_token * max(contexts[column] - contexts[start], 0.0) * batches
         fixed = (
             max(float(np.mean(times[rows, column] - carried[rows])), 0.0) if column > start else 0.0
@@ -450,7 +452,8 @@ def _traffic(
     found = [(0.0, 0.0)]
     for column in range(len(contexts)):
         start = base[column] if base[column] < column else max(column - 1, 0)
-        rows, more = known[:, column] & known[:, start], contexts[column] - contexts[start]
+        rows = known[:, column] & known[:, start]
+        more = contexts[column] - contexts[start]
         if rows.sum() > 1 and more > 0:
             slope = np.polyfit(batches[rows], times[rows, column] - times[rows, start], 1)[0]
             found.append((float(np.ptp(batches[rows]) * more), max(float(slope / more), 0.0)))
@@ -461,7 +464,8 @@ def _along_batch(times: np.ndarray, batches: np.ndarray) -> np.ndarray:
     """A column with its holes filled: straight in the logarithms, beyond the ends constant below
     and by the last slope above, in proportion to the batch at most."""
     known = np.flatnonzero(np.isfinite(times))
-    logs, values = np.log(batches), np.log(times[known])
+    logs = np.log(batches)
+    values = np.log(times[known])
     out = np.interp(logs, logs[known], values)
     if known.size > 1:
         slope = np.clip((values[-1] - values[-2]) / (logs[known[-1]] - logs[known[-2]]), 0.0, 1.0)
@@ -489,7 +493,8 @@ def _carry_errors(table: ModuleTable, times: np.ndarray, contexts: np.ndarray) -
 def _held_out_errors(times: np.ndarray, batches: np.ndarray) -> np.ndarray:
     """Log errors of measured rows between their neighbours in batch, straight in the logarithms.
     [rows]"""
-    logs, values = np.log(batches), np.log(times)
+    logs = np.log(batches)
+    values = np.log(times)
     share = ((logs[1:-1] - logs[:-2]) / (logs[2:] - logs[:-2]))[:, None]
     errors = values[1:-1] - (values[:-2] * (1.0 - share) + values[2:] * share)
     return errors[np.isfinite(errors)]

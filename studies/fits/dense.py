@@ -47,7 +47,9 @@ GEMM_KEYS = ["m", "n", "k"]
 MAX_ROWS_M = 1024
 MIN_WEIGHTS = 1 << 22
 """Smaller matrices (routers, norms) are launch-bound and would only blur t0."""
-MIN_N, MIN_K, MAX_K = 1024, 512, 16384
+MIN_N = 1024
+MIN_K = 512
+MAX_K = 16384
 """Projections of models; a few columns with a very deep sum fill too few tiles and obey another law
 (2-5 x slower)."""
 MAX_KERNEL_T0_S = 30e-6
@@ -168,7 +170,8 @@ def gemm_record(
     used, dropped = _used(frame.reset_index(drop=True), identity["dtype"], cache_bytes)
     if len(used) < 50:
         return None
-    table, measured = _symbols(used, identity["dtype"]), used["latency_s"].to_numpy()
+    table = _symbols(used, identity["dtype"])
+    measured = used["latency_s"].to_numpy()
     shapes, index = np.unique(used[["n", "k"]].to_numpy(dtype=float), axis=0, return_inverse=True)
     fold = np.random.default_rng(7).permutation(len(shapes))[index.ravel()] % FOLDS
     launch = launch_bounds(frame) if cache_bytes > 0 else (LOW[0], HIGH[0])
@@ -267,7 +270,8 @@ class StreamTable:
 
 def stream_record(table: StreamTable) -> FitRecord | None:
     """Fit t0 + bytes / BW to a table. None with fewer than MIN_GROUP_ROWS rows."""
-    n_bytes, measured = table.n_bytes, table.measured
+    n_bytes = table.n_bytes
+    measured = table.measured
     if len(measured) < MIN_GROUP_ROWS:
         return None
     columns = laws.columns(laws.stream, laws.STREAM_COEFFICIENTS, R=n_bytes)
@@ -364,9 +368,9 @@ def all_to_all_record(
         return None
     phases = phases[phases["num_tokens"] <= 2048]
     measured = 0.5 * (phases["dispatch"] + phases["combine"]).to_numpy()
-    tokens, active, hidden = (
-        phases[name].to_numpy(dtype=float) for name in ("num_tokens", "topk", "hidden_size")
-    )
+    tokens = phases["num_tokens"].to_numpy(dtype=float)
+    active = phases["topk"].to_numpy(dtype=float)
+    hidden = phases["hidden_size"].to_numpy(dtype=float)
     n_bytes = np.asarray(laws.sent_bytes(laws.message_bytes(tokens, hidden), active))
     rows = {"n_bytes": n_bytes, "measured": measured, "group": labels(phases, keys[1:])}
     digest = content_hash(frame, [*keys, "phase"])

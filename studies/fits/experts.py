@@ -105,11 +105,10 @@ def expert_parallel_error(
     if len(used) > EP_SAMPLE:
         used = used.sample(EP_SAMPLE, random_state=1)
     whole = add_touched(used.assign(moe_ep_size=1))
-    ranks, experts = (
-        used["moe_ep_size"].to_numpy(dtype=float),
-        used["num_experts"].to_numpy(dtype=float),
-    )
-    global_rows, global_touched = whole["routed_rows"].to_numpy(), whole["touched"].to_numpy()
+    ranks = used["moe_ep_size"].to_numpy(dtype=float)
+    experts = used["num_experts"].to_numpy(dtype=float)
+    global_rows = whole["routed_rows"].to_numpy()
+    global_touched = whole["touched"].to_numpy()
     local = used.assign(
         touched=local_experts(global_touched, experts, ranks), routed_rows=global_rows / ranks
     )
@@ -184,7 +183,8 @@ def moe_record(
     rows = np.asarray(
         laws.rows_per_expert(used["routed_rows"].to_numpy(), 1.0, used["touched"].to_numpy())
     )
-    shape, low = labels(used, SHAPE), least_coefficients(peak_bandwidth)
+    shape = labels(used, SHAPE)
+    low = least_coefficients(peak_bandwidth)
     has_two = bool(two_matrices(used).any())
 
     def fitted(two: bool) -> tuple[bool, float, bool, np.ndarray, np.ndarray]:
@@ -202,7 +202,8 @@ def moe_record(
     errors = held_out_errors(held, measured)
     ratio_median, ratio_p90 = ratio_error(used, held)
     ep_median, ep_p90 = expert_parallel_error(clean, fit, identity["dtype"], two)
-    n_shapes, n_lowered = len(np.unique(shape)), int(used["lowered"].sum())
+    n_shapes = len(np.unique(shape))
+    n_lowered = int(used["lowered"].sum())
     if n_shapes < 3:
         errors["log_sd"] = max(np.nan_to_num(errors["log_sd"]), UNKNOWN_LOG_SD)
     too_fast = faster_than_memory(used, identity["dtype"], two, peak_bandwidth)
@@ -309,10 +310,8 @@ def measured_table(
     )
     mean = rows.pivot_table(index=MEASURED_SHAPE, columns="num_tokens", values="log_factor")
     carry, between = _carry_errors(by_load, loads)
-    carried, spread = (
-        error_quantiles(np.exp(log_error), np.ones_like(log_error))
-        for log_error in (carry, between)
-    )
+    carried = error_quantiles(np.exp(carry), np.ones_like(carry))
+    spread = error_quantiles(np.exp(between), np.ones_like(between))
     return MeasuredTable(
         fit_id=record.id,
         tokens=tuple(int(tokens) for tokens in mean.columns),
@@ -357,7 +356,8 @@ def _with_factor(frame: pd.DataFrame, record: FitRecord, cache_bytes: float) -> 
 def _carry_errors(by_load: pd.DataFrame, loads: list[str]) -> tuple[np.ndarray, np.ndarray]:
     """Log errors of predicting one load from another: at the same tokens, and at tokens left out in
     between."""
-    same, between = [np.array([])], [np.array([])]
+    same = [np.array([])]
+    between = [np.array([])]
     for own in loads:
         for other in loads:
             if own == other and len(loads) > 1:

@@ -76,10 +76,8 @@ def scale_seconds(scales: pd.DataFrame, m: np.ndarray, k: np.ndarray) -> np.ndar
     grid = grid.interpolate(
         axis=0, limit_direction="both"
     )  # the few points that the store refused, as zero seconds
-    rows, depths = (
-        np.log(grid.index.to_numpy(dtype=float)),
-        np.log(grid.columns.to_numpy(dtype=float)),
-    )
+    rows = np.log(grid.index.to_numpy(dtype=float))
+    depths = np.log(grid.columns.to_numpy(dtype=float))
     below, share = _between(rows, np.log(m))
     left, across = _between(depths, np.log(k))
     values = grid.to_numpy()

@@ -36,7 +36,8 @@ def held_out_fits(
     points: Sequence[PublishedPoint], common_share: float = COMMON_SHARE
 ) -> dict[str, OverheadModel]:
     """The fit without each laboratory, by its name."""
-    out, classes = {}, {point.engine_class for point in points}
+    out = {}
+    classes = {point.engine_class for point in points}
     for own in by_laboratory(points):
         held = set(own)
         rest = [point for i, point in enumerate(points) if i not in held]
@@ -137,7 +138,8 @@ def _drawn(point: PublishedPoint, model: OverheadModel) -> HeldOutDraw:
         "residual_log_sd_by_tier": {},
     }
     setup = with_costs(point.setup, **costs)
-    draws, k = make_draws(setup.costs), point.n_draft
+    draws = make_draws(setup.costs)
+    k = point.n_draft
     still = replace(draws, residual_z=0.0 * draws.residual_z, per_k_z=0.0 * draws.per_k_z)
     curve = point.curve(setup, still)
     samples = curve.draws[:, 0, 0]
@@ -147,7 +149,8 @@ def _drawn(point: PublishedPoint, model: OverheadModel) -> HeldOutDraw:
     )
 
     def holds(residual_log_sd: float) -> bool:
-        unexplained, longer = np.array([[residual_log_sd]]), np.array([[beyond]])
+        unexplained = np.array([[residual_log_sd]])
+        longer = np.array([[beyond]])
         scatter = wobble(draws, unexplained, longer, np.array([k]))[:, 0, 0]
         low, high = band(samples * scatter)
         return bool(low <= point.measured <= high)
@@ -164,7 +167,8 @@ def _drawn(point: PublishedPoint, model: OverheadModel) -> HeldOutDraw:
 
 
 def _row(point: PublishedPoint, points: Sequence[PublishedPoint]) -> dict[str, object]:
-    scenario, laboratory = point.scenario, point.laboratory
+    scenario = point.scenario
+    laboratory = point.laboratory
     curve = point.curve(
         with_costs(point.setup, **class_costs(point.engine_class, without=laboratory))
     )

@@ -211,10 +211,9 @@ def _measured_launch_s(engine_class: str) -> float | None:
 
 
 _HOSTS = [OVERHEAD_NAMES.index(name) for name in ("host_per_draft_pass_s", "host_per_round_s")]
-_LAUNCH, _ROUND, _REREAD = (
-    OVERHEAD_NAMES.index(name)
-    for name in ("launch_per_layer_s", "host_per_round_s", "reread_share")
-)
+_LAUNCH = OVERHEAD_NAMES.index("launch_per_layer_s")
+_ROUND = OVERHEAD_NAMES.index("host_per_round_s")
+_REREAD = OVERHEAD_NAMES.index("reread_share")
 
 
 @dataclass(frozen=True)
@@ -253,7 +252,8 @@ class OverheadModel:
 
         It is the mean over classes, moved by the distance between the centres of their priors.
         """
-        every, own = self.by_class[ANY_CLASS], prior_of(engine_class)
+        every = self.by_class[ANY_CLASS]
+        own = prior_of(engine_class)
         moved = np.where(
             np.array(PRIOR) > 0.0, np.array(every.values) * own / _positive(np.array(PRIOR)), own
         )
@@ -321,16 +321,15 @@ def fit_overheads(
     # independent and normal.
     spread = np.array([*map(_prior_log_sd, classes), _prior_log_sd(UNKNOWN_CLASS)])
     common = np.maximum(COMMON, common_share)
-    to_table, priors = _prior_map(spread, common), np.array([*map(prior_of, classes), PRIOR])
+    to_table = _prior_map(spread, common)
+    priors = np.array([*map(prior_of, classes), PRIOR])
     to_table = _hosts_apart(
         to_table, np.array([hides_its_host(name) for name in classes] + [False])
     )
     centre = np.log(_positive(priors))
     prior = Prior(np.zeros(to_table.shape[2]), np.eye(to_table.shape[2]))
-    offset, matrix = (
-        np.zeros((len(points), len(NAMES))),
-        np.zeros((len(points), len(NAMES), to_table.shape[2])),
-    )
+    offset = np.zeros((len(points), len(NAMES)))
+    matrix = np.zeros((len(points), len(NAMES), to_table.shape[2]))
     offset[:, _PLACES], matrix[:, _PLACES] = centre[at] - _own_log_overheads(points), to_table[at]
     observed = joined(point.observations for point in points)
     found = solve_observed(observed, whitening(points), prior, prior.centre, matrix, offset)

@@ -67,7 +67,8 @@ def keep_rows(
 ) -> tuple[pd.DataFrame, tuple[Dropped, ...]]:
     """Rows that every rule (reason, mask of rows it keeps) keeps. The others by the first rule that
     drops them."""
-    kept, dropped = np.ones(len(frame), bool), []
+    kept = np.ones(len(frame), bool)
+    dropped = []
     for reason, keep in rules:
         before = int(kept.sum())
         kept &= np.asarray(keep, bool)

@@ -20,7 +20,8 @@ from studies.validation.unseen import in_data_centre, mean_figures, straight_lab
 GRID = "seonjinn"
 """Laboratory of the grid of K by batch on GB200, whose longest rounds ran beyond the captured
 graphs."""
-LONG_PROMPT, NEAR = 7000, 0.30
+LONG_PROMPT = 7000
+NEAR = 0.30
 """Prompt tokens from which one counts as long (8k as drawn, 0.9 of it in the mean), and the error
 end to end that was asked of it on several ranks. [-]"""
 
@@ -61,10 +62,8 @@ def _errors(mature: pd.DataFrame) -> Iterator[Bar]:
         0.165,
     )
     yield at_most("... data centre", error, 0.16)
-    figure, good = (
-        f"{percent(width)} at {percent(covered)}",
-        width <= 0.48 and 0.75 <= covered <= 0.88,
-    )
+    figure = f"{percent(width)} at {percent(covered)}"
+    good = width <= 0.48 and 0.75 <= covered <= 0.88
     yield Bar(
         "... median width there, at a coverage of 75 to 88 %", "<= 48.0 %", figure, bool(good)
     )
@@ -75,8 +74,10 @@ def _errors(mature: pd.DataFrame) -> Iterator[Bar]:
 
 def _losses(mature: pd.DataFrame) -> Iterator[Bar]:
     """Slowdowns foreseen, and gains that are called losses."""
-    below, said = mature["measured"] < 1.0, mature["predicted"] < 1.0
-    foreseen, false = float(said[below].mean()), float(said[~below].mean())
+    below = mature["measured"] < 1.0
+    said = mature["predicted"] < 1.0
+    foreseen = float(said[below].mean())
+    false = float(said[~below].mean())
     good = (foreseen >= 0.25 and false <= 0.02) or (foreseen >= 0.45 and false <= 0.05)
     figure = (
         f"{percent(foreseen, 0)} of {int(below.sum())}, {percent(false)} of "
@@ -85,10 +86,8 @@ def _losses(mature: pd.DataFrame) -> Iterator[Bar]:
     yield Bar("slowdowns foreseen", ">= 25 % at <= 2 % false, or >= 45 % at <= 5 %", figure, good)
     grid = mature[mature["source"] == GRID]
     lost = grid[grid["measured"] < 1.0]
-    seen, error = (
-        int((lost["predicted"] < 1.0).sum()),
-        float((grid["predicted"] / grid["measured"] - 1.0).abs().mean()),
-    )
+    seen = int((lost["predicted"] < 1.0).sum())
+    error = float((grid["predicted"] / grid["measured"] - 1.0).abs().mean())
     figure = f"{percent(error)}, {seen} of {len(lost)} slowdowns"
     what = f"GB200 grid, {len(grid)} cells: mean error, and every slowdown beyond captured graphs"
     yield Bar(what, "<= 8.5 %, all", figure, error <= 0.085 and seen == len(lost))
@@ -128,7 +127,8 @@ def _long_prompts(decode: Decode | None) -> Iterator[Bar]:
 
 
 def _within(what: str, errors: pd.Series) -> Bar:
-    median, n = float(errors.abs().median()), int((errors.abs() <= NEAR).sum())
+    median = float(errors.abs().median())
+    n = int((errors.abs() <= NEAR).sum())
     figure = f"{percent(median)}; {n} of {len(errors)} within"
     return Bar(
         f"end to end, long prompts on ranks, {what}: median",
@@ -154,10 +154,8 @@ def _sweet_spot() -> Iterator[Bar]:
     moe, dense = (curve.speedup[:, 0] for curve in cohere())
     batches = np.array(BATCHES)
     peak = int(moe.argmax())
-    falls, good = (
-        bool((np.diff(dense) < 0.0).all()),
-        1.70 <= moe[0] <= 2.15 and 2 <= batches[peak] <= 64,
-    )
+    falls = bool((np.diff(dense) < 0.0).all())
+    good = 1.70 <= moe[0] <= 2.15 and 2 <= batches[peak] <= 64
     figure = f"{moe[0]:.2f}, {moe[peak]:.2f} at {batches[peak]}, {'falls' if falls else 'rises'}"
     what = "Command A+ on 4 x H200, K = 3: batch 1, peak between 2 and 64, dense sibling"
     yield Bar(what, "1.70 to 2.15, above it, falls", figure, bool(good and falls))

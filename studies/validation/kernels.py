@@ -18,7 +18,8 @@ from studies.fits.records import recorded_devices
 from studies.fits.tables import leave_one_group_out
 from studies.validation.tables import markdown_table, percent
 
-LOAD, MAX_TOKENS = "power_law_1.2", 128
+LOAD = "power_law_1.2"
+MAX_TOKENS = 128
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,8 @@ def _bar_errors(opened: Store, bar: KernelBar) -> _BarErrors:
 def _nearest_shape(frame: pd.DataFrame, weight_bytes: np.ndarray) -> np.ndarray:
     """Each row by the nearest other shape at the same tokens, scaled by the weights read. [s]"""
     shapes = np.log(frame[SHAPE].to_numpy(dtype=float))
-    tokens, measured = frame["num_tokens"].to_numpy(), frame["latency_s"].to_numpy()
+    tokens = frame["num_tokens"].to_numpy()
+    measured = frame["latency_s"].to_numpy()
     distance = np.abs(shapes[:, None, :] - shapes[None, :, :]).sum(axis=2)
     distance = np.where((tokens[:, None] == tokens[None, :]) & (distance > 0), distance, np.inf)
     nearest = distance.argmin(axis=1)

@@ -25,7 +25,8 @@ from studies.published import PublishedPoint, point_of
 from studies.runtime import COHERE_ACCEPTED_LENGTH, conditional_acceptance
 from studies.validation.tables import markdown_table, percent
 
-BUNDLE, BUNDLE_BAR = "SpecBundle", 0.12
+BUNDLE = "SpecBundle"
+BUNDLE_BAR = 0.12
 """The external bundle, and the mean error of its round cost that was asked, without impossible
 models. [-]"""
 
@@ -246,8 +247,10 @@ def _course(best_k: np.ndarray) -> str:
 
 
 def _r10(curve: Curve) -> str:
-    speedup, ratio = float(curve.speedup[0, 0]), float(curve.verify_ratio[0, 0])
-    plain_s, parts = float(curve.plain_step_s[0]), curve.round_components
+    speedup = float(curve.speedup[0, 0])
+    ratio = float(curve.verify_ratio[0, 0])
+    plain_s = float(curve.plain_step_s[0])
+    parts = curve.round_components
     host = float(parts["draft_host"][0, 0] + parts["round_host"][0, 0]) / plain_s
     kernels = float(parts["draft"][0, 0]) / plain_s
     verified = float(parts["verified"][0, 0]) / plain_s if "verified" in parts else 0.0
@@ -516,7 +519,8 @@ def moesd_cells(frame: pd.DataFrame) -> pd.DataFrame:
     """
     rows = []
     for cell in frame.to_dict("records"):
-        gamma, gpus = int(cell["draft_tokens_gamma"]), int(cell["gpu_count"])
+        gamma = int(cell["draft_tokens_gamma"])
+        gpus = int(cell["gpu_count"])
         scenario = build_scenario(
             hardware_id=cell["hardware_id"],
             n_gpus=gpus,

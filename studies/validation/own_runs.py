@@ -36,7 +36,8 @@ from studies.validation.unseen import in_data_centre
 
 LEAST_JUDGED = 2
 """Rows of a configuration that must be left to judge. [-]"""
-WIDTH_BARS, SLOPE_BAR = {"data centre": 0.24, "all": 0.30}, 0.03
+WIDTH_BARS = {"data centre": 0.24, "all": 0.30}
+SLOPE_BAR = 0.03
 """What was asked after four rows: median width of the band, and log error on log2 batch. [-]"""
 _SAME = ("weight_dtype", "tensor_parallel", "dataset")
 
@@ -245,7 +246,8 @@ def _cells(one: OwnRuns) -> tuple[str | int, ...]:
     return (name, one.n_rows, *(cell for pair in pairs for cell in pair))
 
 
-MEAN_BAR, WORST_BAR = 0.015, 0.04
+MEAN_BAR = 0.015
+WORST_BAR = 0.04
 """Regret allowed in the mean over the grids of a set, and on any of them. [-]"""
 CONSTANTS = (0, 3, 5, 7)
 """Draft lengths that a rival always takes, 0 for plain decoding; on a grid without it, the nearest
@@ -300,7 +302,8 @@ def best_k_regrets(rows: pd.DataFrame, external: pd.DataFrame, moesd: pd.DataFra
 def best_k_gates(regrets: pd.DataFrame) -> list[GateLine]:
     """The two bars over all clean grids. The mean is that of the worst set with enough grids to
     tell."""
-    n, laboratories = len(regrets), int(regrets["laboratory"].nunique())
+    n = len(regrets)
+    laboratories = int(regrets["laboratory"].nunique())
     mean, name = largest_mean(regrets)
     note = f"of {name}, the worst set: {percent(mean, 2)}" if name else ""
     return [

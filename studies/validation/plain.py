@@ -111,7 +111,8 @@ def _predicted(group: pd.DataFrame, scales: ActivationScales) -> pd.DataFrame | 
     in_flight, others = drawn_shares() if group["drawn"].all() else (1.0, 1.0)
     flying = (in_flight * group["batch_size"]).clip(lower=1.0, upper=fits)
     batches, where = np.unique(flying.to_numpy(float), return_inverse=True)
-    curve, norm = curve_for(setup, batches, [0]), norm_symbols(setup.architecture, setup.costs)
+    curve = curve_for(setup, batches, [0])
+    norm = norm_symbols(setup.architecture, setup.costs)
     launch = (
         launched_layers(setup.architecture, setup.costs),
         norm["L_q"],
@@ -119,10 +120,8 @@ def _predicted(group: pd.DataFrame, scales: ActivationScales) -> pd.DataFrame | 
         norm["c_q"],
     )
     prompts_s, own_s = prefill_shares_s(setup, batches)
-    whole_s, judged_s = (
-        curve.plain_step_s + prompts_s,
-        curve.plain_step_s + others * (prompts_s - own_s),
-    )
+    whole_s = curve.plain_step_s + prompts_s
+    judged_s = curve.plain_step_s + others * (prompts_s - own_s)
     return group.assign(
         gpus=setup.placement.gpus,
         served_batch=served,
@@ -170,7 +169,9 @@ def main() -> None:
 LIGHT = 0.9
 """Where the plain step is less of the predicted time than this, prefill is a tenth or more: heavy.
 [-]"""
-NEAR, FAR, FAR_POINTS = 0.15, 0.25, 20
+NEAR = 0.15
+FAR = 0.25
+FAR_POINTS = 20
 """A group is near within NEAR; one of FAR_POINTS points or more beyond FAR needs a named cause.
 [-]"""
 
@@ -214,7 +215,8 @@ def is_heavy(rows: pd.DataFrame) -> pd.Series:
 def kinds(rows: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     """The rows by kind: all of them, MoE, dense, heavy, by engine, by weights."""
     yield "all", rows
-    moe, heavy = is_moe(rows), is_heavy(rows)
+    moe = is_moe(rows)
+    heavy = is_heavy(rows)
     yield "MoE", rows[moe]
     yield "dense", rows[~moe]
     yield "heavy (prefill >= 1/10)", rows[heavy]
@@ -452,12 +454,14 @@ def _of_rate(row: Mapping[str, Any]) -> tuple[float, float] | None:
     it has none."""
     if row["model_id"] not in model_ids() or pd.isna(row["gpu_count"]):
         return None
-    gpus, engine = int(row["gpu_count"]), engine_called(str(row["engine"]), forks=True)
+    gpus = int(row["gpu_count"])
+    engine = engine_called(str(row["engine"]), forks=True)
     moe = load_model(row["model_id"]).moe is not None
     expert = 1 if pd.isna(row["expert_parallel"]) or not moe else int(row["expert_parallel"])
     tensor = gpus if pd.isna(row["tensor_parallel"]) else int(row["tensor_parallel"])
     if GROUPS_IN_NOTES in str(row["notes"]) and moe:
-        tensor, expert = 1, gpus
+        tensor = 1
+        expert = gpus
     lengths = {} if pd.isna(row["output_tokens"]) else {"output_tokens": int(row["output_tokens"])}
     if not pd.isna(row["input_tokens"]):
         lengths["input_tokens" if lengths else "context_tokens"] = int(row["input_tokens"])

@@ -78,7 +78,8 @@ def pairs(rows: pd.DataFrame, kind: ChoiceKind, doublings: int | None = None) ->
     columns = ["measured_s", "predicted_s", "end_to_end_s", "predicted_end_to_end_s"]
     points = rows.groupby([*keys, choice.column], observed=True)[columns].median().reset_index()
     both = points.merge(points, on=keys, suffixes=("_before", "_after"))
-    before, after = both[f"{choice.column}_before"], both[f"{choice.column}_after"]
+    before = both[f"{choice.column}_before"]
+    after = both[f"{choice.column}_after"]
     if choice.doublings:
         wanted = after == before * 2 ** (doublings or choice.doublings[0])
     elif choice.order:
@@ -86,7 +87,9 @@ def pairs(rows: pd.DataFrame, kind: ChoiceKind, doublings: int | None = None) ->
         wanted = before.map(place) < after.map(place)
     else:
         wanted = before.astype(str) < after.astype(str)
-    both, before, after = both[wanted], before[wanted], after[wanted]
+    both = both[wanted]
+    before = before[wanted]
+    after = after[wanted]
     ratios = {
         name: both[f"{column}_after"] / both[f"{column}_before"]
         for name, column in zip(
@@ -101,7 +104,8 @@ def _with_spread(rows: pd.DataFrame, kind: str) -> pd.DataFrame:
     has."""
     if kind != "expert parallel":
         return rows
-    tp, ep = rows["tensor_parallel"], rows["expert_parallel"]
+    tp = rows["tensor_parallel"]
+    ep = rows["expert_parallel"]
     either = rows[(rows["attention_groups"] == 1) & (tp > 1) & ((ep == 1) | (ep == tp))]
     return either.assign(spread=np.where(either["expert_parallel"] == 1, "1", "all"))
 
@@ -295,7 +299,8 @@ OFFERED_TO = "vllm"
 
 def _scale_lines(by_scales: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, Judged]]:
     for name, rows in by_scales.items():
-        engines, weights = pairs(rows, "engine"), pairs(rows, "weights")
+        engines = pairs(rows, "engine")
+        weights = pairs(rows, "weights")
         yield (
             f"{name}: engine {OFFERED_FROM} -> {OFFERED_TO}",
             judged(engines[_is_change(engines, OFFERED_FROM, OFFERED_TO)]),

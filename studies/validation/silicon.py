@@ -65,7 +65,8 @@ a run's mean time per token), and two lists that repeat them. Its benchmark send
 a slot, as many at once as there are slots, with lengths drawn evenly from SHORTEST of those named
 up to those (benchmark-tmpl.yml: RANDOM_RANGE_RATIO, benchmark_lib.sh, utils/bench_serving; alike in
 October 2025 and April 2026)."""
-SHORTEST, REQUESTS = 0.8, 10
+SHORTEST = 0.8
+REQUESTS = 10
 CACHES = PROFILES / "validation" / "plain_decode_caches.csv"
 """The cache's format by InferenceX's script of the day, with its commit: the script of each run
 from its day `since`, auto where it names none. Runs that no script of their day served are
@@ -181,23 +182,27 @@ def drawn_shares() -> tuple[float, float]:
     lengths = np.random.default_rng(0).integers(
         int(SHORTEST * STEPS), STEPS, SLOTS * REQUESTS, endpoint=True
     )
-    start, ends = np.zeros(lengths.size), [int(end) for end in lengths[:SLOTS]]
+    start = np.zeros(lengths.size)
+    ends = [int(end) for end in lengths[:SLOTS]]
     heapq.heapify(ends)
     for request in range(SLOTS, lengths.size):
         start[request] = ends[0]
         heapq.heapreplace(ends, int(start[request] + lengths[request]))
-    end, steps = start + lengths, np.arange(start[-1] + STEPS + 1)
+    end = start + lengths
+    steps = np.arange(start[-1] + STEPS + 1)
     in_flight = np.searchsorted(start, steps, "right") - np.searchsorted(
         np.sort(end), steps, "right"
     )
     so_far = np.concatenate([[0], np.cumsum(in_flight)])
     seen = (so_far[end.astype(int)] - so_far[start.astype(int)]) / lengths
-    first, last = (np.searchsorted(start, start, side) for side in ("left", "right"))
+    first = np.searchsorted(start, start, "left")
+    last = np.searchsorted(start, start, "right")
     prompts = np.searchsorted(start, end, "left") - last + (last - first - 1) / 2.0
     return float(seen.mean()) / SLOTS, float(prompts.mean()) / (SLOTS - 1)
 
 
-SLOTS, STEPS = 64, 1024
+SLOTS = 64
+STEPS = 1024
 """What `drawn_shares` counts: 4 to 512 slots agree within 0.002. [-]"""
 
 
@@ -233,7 +238,8 @@ def placement_of(point: Mapping[str, Any]) -> Placement:
 
 def architecture_of(point: Mapping[str, Any]) -> Architecture:
     """Dimensions of a point's model, every matrix in the format its row names."""
-    architecture, formats = load_model(point["model_id"]), chosen_formats(point)
+    architecture = load_model(point["model_id"])
+    formats = chosen_formats(point)
     if "weight_dtype" in formats:
         architecture = with_dtype(architecture, formats["weight_dtype"])  # type: ignore[arg-type]
     if "expert_dtype" in formats:
@@ -247,7 +253,8 @@ def _placement(point: Mapping[str, Any]) -> tuple[int, int, int] | None:
     does."""
     tensor = _count(point["tensor_parallel"])
     groups = _count(point["attention_data_parallel"])
-    expert, expert_tensor = _count(point["expert_parallel"]), _count(point["moe_tensor_parallel"])
+    expert = _count(point["expert_parallel"])
+    expert_tensor = _count(point["moe_tensor_parallel"])
     if _count(point["pipeline_parallel"]) != 1 or tensor > 8 or pd.isna(point["batch_size"]):
         return None
     if groups > 1:
@@ -273,12 +280,14 @@ def _formats(point: Mapping[str, Any], model_id: str) -> tuple[str, str]:
     scaled by blocks, or the row says so of its experts, the checkpoint is; else (Llama) it is
     scaled per tensor, as the row says.
     """
-    gemm, moe = str(point["gemm_dtype"]), str(point["moe_dtype"])
+    gemm = str(point["gemm_dtype"])
+    moe = str(point["moe_dtype"])
     if "gpt-oss" in str(point["model"]):
         return "", ""  # published in mxfp4 experts only, whatever the table calls it
     if moe == "int4_wo":
         return "bf16", "int4"
-    weights, experts = _FORMATS.get(gemm, "bf16"), _FORMATS.get(moe, "")
+    weights = _FORMATS.get(gemm, "bf16")
+    experts = _FORMATS.get(moe, "")
     if weights == "fp8" and (experts == "fp8_block" or "fp8_block" in _released_formats(model_id)):
         return "fp8_block", "fp8_block"
     return weights, experts
@@ -304,7 +313,9 @@ DISAGREE = 1.3
 """Factor between times that should be equal, or the other way round. [-]"""
 UNREPEATED = 1.5
 """The same for a single pair of repeated settings, 95 % of which lie within 1.22. [-]"""
-FLAT, FLAT_BATCHES, FLAT_POINTS = 1.15, 2.0, 4
+FLAT = 1.15
+FLAT_BATCHES = 2.0
+FLAT_POINTS = 4
 """Times this alike over batches this far apart, at so many points, do not follow the batch. [-]"""
 LAUNCHES_S = 200e-6
 """What a layer's launches can cost beside its bytes and arithmetic: twenty, of 10 us each. [s]"""
@@ -336,16 +347,12 @@ def with_physics(points: pd.DataFrame) -> pd.DataFrame:
 def _with_physics(group: pd.DataFrame) -> pd.DataFrame:
     """`with_physics` of points that differ in batch and version alone."""
     point = group.iloc[0].to_dict()
-    architecture, placement, hardware = (
-        architecture_of(point),
-        placement_of(point),
-        load_hardware(point["hardware_id"]),
-    )
-    tp, isl, osl = (
-        placement.tensor_parallel,
-        int(point["input_tokens"]),
-        int(point["output_tokens"]),
-    )
+    architecture = architecture_of(point)
+    placement = placement_of(point)
+    hardware = load_hardware(point["hardware_id"])
+    tp = placement.tensor_parallel
+    isl = int(point["input_tokens"])
+    osl = int(point["output_tokens"])
     parts = weight_bytes_by_component(architecture)
     always = (
         sum(size for name, size in parts.items() if name not in ("mtp", "routed", "embedding")) / tp
@@ -416,7 +423,8 @@ def flat(points: pd.DataFrame) -> Reasons:
     take."""
     found: Reasons = {}
     for _, group in points.groupby([*RUN, "gpus"]):
-        times, batches = group["measured_s"], group["batch_size"]
+        times = group["measured_s"]
+        batches = group["batch_size"]
         beyond_s = ((times - group["every_weight_s"]) / group["layers"]).min()
         same = times.max() <= FLAT * times.min() and batches.max() >= FLAT_BATCHES * batches.min()
         if same and len(group) >= FLAT_POINTS and beyond_s > LAUNCHES_S:

@@ -95,7 +95,8 @@ def judged_decode() -> Decode | None:
 
 def step_time_sections(decode: Decode | None) -> list[str]:
     """The sections in the order of the document. `decode`: `judged_decode`."""
-    costs, rates = verify_costs(read_numbers(CURVES)), decode_rates(read_numbers(RATES))
+    costs = verify_costs(read_numbers(CURVES))
+    rates = decode_rates(read_numbers(RATES))
     measured = [verify_cost_section(costs), decode_rates_section(rates)]
     if decode is None:
         return [NO_STORE, *measured]
@@ -138,7 +139,8 @@ CAUSES: dict[tuple[str, str, str, str], str] = {
     "end within 4 % anyhow",
 }
 """Why a group of FAR_POINTS points or more is beyond FAR, each a cause that can be checked."""
-SCANS, FALL = 90, 0.03
+SCANS = 90
+FALL = 0.03
 
 
 @dataclass(frozen=True)
@@ -170,7 +172,8 @@ def at_least(what: str, value: float, limit: float) -> Bar:
 def decode_bars(rows: pd.DataFrame) -> Iterator[Bar]:
     """Bars on time per output token. `rows`: `plain_decode`, its small launches those that are
     shipped."""
-    bare, apart = without(rows), held_out_rows(rows)
+    bare = without(rows)
+    apart = held_out_rows(rows)
     yield at_most(
         "plain decode, no constant chosen on these points: median",
         figures_s(believed(bare))[1],
@@ -212,7 +215,8 @@ def peer_bars(rows: pd.DataFrame) -> Iterator[Bar]:
     if not PEER.is_file():
         yield Bar("better than AIConfigurator", "median and p90", "not run here", None)
         return
-    once, answers = believed(held_out_rows(rows)), read_peer()[1]
+    once = believed(held_out_rows(rows))
+    answers = read_peer()[1]
     by_way = [side_by_side(once, answers, way) for way in WAYS]
     for (name, kind, measured, ours, theirs), (_, other, *_) in zip(
         *map(compared, by_way), strict=True

@@ -12,7 +12,8 @@ import pandas as pd
 
 from advisor.measured.refit_result import Errors, errors_of, relative_error
 
-MIN_ROWS, MIN_SOURCES = 20, 3
+MIN_ROWS = 20
+MIN_SOURCES = 3
 """A gate on fewer rows or sources is not testable here."""
 COVERAGE_GATE = (0.75, 0.88)
 
@@ -100,12 +101,10 @@ def categories(rows: pd.DataFrame) -> Mapping[str, pd.DataFrame]:
 def speedup_gates(rows: pd.DataFrame) -> list[GateLine]:
     """Gates on speedups whose source was left out."""
     groups = {name: errors_of(group) for name, group in categories(rows).items()}
-    same, borrowed, unknown, every = (
-        groups["same run"],
-        groups["borrowed"],
-        groups["unknown"],
-        errors_of(rows),
-    )
+    same = groups["same run"]
+    borrowed = groups["borrowed"]
+    unknown = groups["unknown"]
+    every = errors_of(rows)
     slower = errors_of(rows[rows["measured"] < 1.0])
     shape, n_shape, sources_shape = shape_error(rows)
     lines = [
@@ -135,7 +134,8 @@ def _gate(
 
 def _coverage(what: str, errors: Errors) -> GateLine:
     """Against the end of COVERAGE_GATE that the share is nearer to missing."""
-    (low, high), inside = COVERAGE_GATE, errors.coverage
+    (low, high) = COVERAGE_GATE
+    inside = errors.coverage
     above = inside is not None and inside > high
     line = _gate(what, inside, high if above else low, errors, at_most=above)
     return replace(line, note=f"mean width {errors.mean_band_width:.0%}")

@@ -38,7 +38,10 @@ LEAST_BATCHES = 3
 """Batch sizes from which on a slope is printed. [-]"""
 STRAIGHT = 0.05
 """Log error a doubling of batch within which a laboratory's curve counts as straight. [-]"""
-ERROR_BARS, SLOPE_BAR, COVERAGE_BAR, WIDTH_BARS = (0.14, 0.18), 0.03, (0.75, 0.88), (0.42, 0.60)
+ERROR_BARS = (0.14, 0.18)
+SLOPE_BAR = 0.03
+COVERAGE_BAR = (0.75, 0.88)
+WIDTH_BARS = (0.42, 0.60)
 """What was asked of laboratories left out: mean error and median width on data-centre parts and
 over all, slopes over batch, and coverage. [-]"""
 
@@ -53,7 +56,8 @@ def in_data_centre(rows: pd.DataFrame) -> pd.Series:
 
 def held_out_section(rows: pd.DataFrame) -> str:
     """The section of docs/validation.md. `rows` as `held_out` gives them."""
-    centre, mature = in_data_centre(rows), ~rows["immature"]
+    centre = in_data_centre(rows)
+    mature = ~rows["immature"]
     header = (
         "laboratory",
         "n",
@@ -127,12 +131,10 @@ def _asked(rows: pd.DataFrame, centre: pd.Series) -> str:
     """The bars, line by line, met or missed."""
     _, error, _, slope, inside, width, _ = mean_figures(rows)
     _, error_dc, _, slope_dc, inside_dc, width_dc, _ = mean_figures(rows[centre])
-    (low, high), (bar_dc, bar), (wide_dc, wide), bend = (
-        COVERAGE_BAR,
-        ERROR_BARS,
-        WIDTH_BARS,
-        SLOPE_BAR,
-    )
+    (low, high) = COVERAGE_BAR
+    (bar_dc, bar) = ERROR_BARS
+    (wide_dc, wide) = WIDTH_BARS
+    bend = SLOPE_BAR
     classes = {name: float(_inside(group).mean()) for name, group in rows.groupby("engine_class")}
     worst = min(classes, key=lambda name: classes[name])
     asked = [
@@ -187,13 +189,13 @@ def straight_laboratories(rows: pd.DataFrame) -> tuple[int, int]:
 
 def _losses(rows: pd.DataFrame) -> str:
     """Whether slowdowns were foreseen, and at what price."""
-    below, gains = rows[rows["measured"] < 1.0], rows[rows["measured"] >= 1.2]
+    below = rows[rows["measured"] < 1.0]
+    gains = rows[rows["measured"] >= 1.2]
     certain = rows[(rows["low"] > 1.0) | (rows["high"] < 1.0)]
     right = float(((certain["low"] > 1.0) == (certain["measured"] > 1.0)).mean())
-    foreseen, warned, false = (
-        float(share.mean())
-        for share in (below["predicted"] < 1.0, below["low"] < 1.0, gains["low"] < 1.0)
-    )
+    foreseen = float((below["predicted"] < 1.0).mean())
+    warned = float((below["low"] < 1.0).mean())
+    false = float((gains["low"] < 1.0).mean())
     return (
         f"Where the band excludes 1 ({len(certain)} rows), the sign is right in {percent(right)} "
         "(bar 95 %: "
@@ -312,7 +314,11 @@ def mean_figures(rows: pd.DataFrame) -> _Figures:
     """Rows, then the means over laboratories of what `_figures` says of each; of widths the
     median."""
     table = np.array([_figures(group) for _, group in rows.groupby("source")], float)
-    error, bias, slope, inside, plain = (float(np.nanmean(table[:, i])) for i in (1, 2, 3, 4, 6))
+    error = float(np.nanmean(table[:, 1]))
+    bias = float(np.nanmean(table[:, 2]))
+    slope = float(np.nanmean(table[:, 3]))
+    inside = float(np.nanmean(table[:, 4]))
+    plain = float(np.nanmean(table[:, 6]))
     return int(table[:, 0].sum()), error, bias, slope, inside, float(np.median(table[:, 5])), plain
 
 
@@ -349,7 +355,9 @@ def with_batch_times_tokens(point: PublishedPoint) -> PublishedPoint:
     What is fitted of many tokens for a sequence (second readings, verified tokens) is in that step
     already.
     """
-    question, setup, observed = point.question, point.setup, point.observations
+    question = point.question
+    setup = point.setup
+    observed = point.observations
     tokens = question.verify_tokens or question.n_draft + 1
     wide = curve_for(setup, [question.scenario.batch_size * tokens], [question.n_draft])
     lower = observed.lower.copy()
@@ -367,7 +375,8 @@ _REREAD, _VERIFIED = map(
 
 def round_cost(point: PublishedPoint, rival: str, coefficients: Array) -> float:
     """Round in plain steps by a linear rival. [-]"""
-    batch, k = float(point.question.scenario.batch_size), float(point.question.n_draft)
+    batch = float(point.question.scenario.batch_size)
+    k = float(point.question.n_draft)
     if rival == "AL/(1+cK)":
         return float(1.0 + coefficients[0] * k)
     return float(coefficients[0] + coefficients[1] * k + coefficients[2] * np.log2(batch))
@@ -448,7 +457,8 @@ def rivals_section(
     for rival in RIVALS:
         frame[rival] = rival_predictions(points, rival)
         ext[rival] = rival_round_costs(points, outside, rival)
-    small, mature = frame["batch_size"] <= 8, ~frame["immature"]
+    small = frame["batch_size"] <= 8
+    mature = ~frame["immature"]
     chains = ext[~ext["tree"]]
     possible = ext[~ext["model_id"].isin(impossible_models(ext))]
     judged = {
@@ -480,7 +490,8 @@ def simpler_wins(figures: pd.DataFrame) -> str:
     """A sentence for each figure (column) in which a rival (row) errs less than we do."""
     lines = []
     for what in figures:
-        ours, rivals = figures.loc[OURS, what], figures.drop(OURS)[what]
+        ours = figures.loc[OURS, what]
+        rivals = figures.drop(OURS)[what]
         better = rivals[rivals < ours].sort_values()
         if len(better):
             named = ", ".join(
@@ -496,7 +507,8 @@ def _must_beat(frame: pd.DataFrame, ext: pd.DataFrame) -> str:
 
     def ratio(name: str) -> tuple[float, float]:
         cost = relative_error(ext, name).mean() / relative_error(ext).mean()
-        own, theirs = shape_error(frame)[0], shape_error(frame, name)[0]
+        own = shape_error(frame)[0]
+        theirs = shape_error(frame, name)[0]
         return float(cost), (theirs or np.nan) / (own or np.nan)
 
     lines = []
@@ -510,9 +522,8 @@ def _must_beat(frame: pd.DataFrame, ext: pd.DataFrame) -> str:
         )
         if shape < 1.5:
             lines.append(_why_shape(frame, name))
-    uniform, ours = (
-        float(relative_error(small, name).mean()) for name in ("uniform experts", "ours")
-    )
+    uniform = float(relative_error(small, "uniform experts").mean())
+    ours = float(relative_error(small, "ours").mean())
     met = "met" if ours < uniform else "missed"
     lines.append(
         f"- uniform experts, rows with B <= 8 (n {len(small)}): {percent(uniform)} against our "

@@ -7,7 +7,8 @@ from advisor.answers.diagnosis.diagnose import Diagnosis, diagnose
 from advisor.answers.diagnosis.runs import UserFile
 
 PLACE = {"hardware_id": "h200-sxm"}
-DRAFTED, PLAIN = "drafted.txt", "plain.txt"
+DRAFTED = "drafted.txt"
+PLAIN = "plain.txt"
 _SERVES = "vllm serve Qwen/Qwen3-30B-A3B --tensor-parallel-size 1"
 _CLIENT = (
     "Namespace(backend='vllm', model='Qwen/Qwen3-30B-A3B', dataset_name='%s', "

@@ -12,7 +12,11 @@ from typing import Any
 from advisor.answers.diagnosis.physics import compare
 from advisor.answers.diagnosis.runs import UserFile
 
-BATCH, PROMPT, OUTPUT, K, LENGTH = 16, 1024, 512, 3, 2.4
+BATCH = 16
+PROMPT = 1024
+OUTPUT = 512
+K = 3
+LENGTH = 2.4
 SHARES = [0.7, 0.45, 0.25]
 RUN = {
     "hardware_id": "h200-sxm",
@@ -47,7 +51,8 @@ def predicted(
 ) -> Mapping[str, float]:
     """Time per token with and without drafts, and to the first token, as the model has them. [s]"""
     found = compare({**RUN, "engine": engine, "engine_version": version, "batch_size": batch}, {})
-    plain, whole = found.row("plain"), found.row("round")
+    plain = found.row("plain")
+    whole = found.row("round")
     assert found.first_token_s is not None
     return {
         "plain": plain.predicted,
@@ -58,11 +63,9 @@ def predicted(
 
 def result(token_s: float, first_s: float, drafts: bool, **changes: Any) -> dict[str, Any]:
     """What `vllm bench serve` writes of an honest run with these times."""
-    batch, output, n = (
-        changes.pop("batch", BATCH),
-        changes.pop("output", OUTPUT),
-        changes.pop("requests", 10 * BATCH),
-    )
+    batch = changes.pop("batch", BATCH)
+    output = changes.pop("output", OUTPUT)
+    n = changes.pop("requests", 10 * BATCH)
     prompt = changes.pop("prompt", PROMPT)
     latency = first_s + (output - 1) * token_s
     rate = batch * output / latency

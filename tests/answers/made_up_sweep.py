@@ -93,7 +93,8 @@ def sweep(frame: pd.DataFrame | None = None) -> Sweep:
 
 def parquet(frame: pd.DataFrame, maker: dict[str, str] | None = None) -> bytes:
     """A frame as any writer would leave it."""
-    out, frame = io.BytesIO(), frame.copy()
+    out = io.BytesIO()
+    frame = frame.copy()
     frame.attrs = {} if maker is None else dict(maker)
     frame.to_parquet(out, index=False)
     return out.getvalue()

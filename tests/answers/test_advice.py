@@ -164,7 +164,8 @@ def test_arithmetic_binds_where_a_weight_meets_more_tokens_than_the_ridge_and_ne
     cost = setup.costs.dense
     ridge = cost.flops_per_s / cost.bandwidth_bytes_per_s
     assert 50 < ridge < 1000
-    many, few = ridge * 1.01, ridge * 0.99
+    many = ridge * 1.01
+    few = ridge * 0.99
     assert bound_of(setup, step({"dense": 1.0}, many), 0)[0] == "compute"
     assert (
         bound_of(setup, step({"dense": 1.0}, many), 0)[1]
@@ -269,11 +270,9 @@ def warned(setup: Setup, batch: float, drafts: list[int], *rows: DraftRow) -> li
 
 
 def test_warnings_of_an_answer_name_what_is_outside_the_data_or_at_an_end(setup: Setup) -> None:
-    plain, one, three = (
-        row(0, 1.0, 1.0, 1.0, 0.4),
-        row(1, 1.2, 1.0, 1.4, 0.1),
-        row(3, 1.5, 1.2, 1.8, 0.0),
-    )
+    plain = row(0, 1.0, 1.0, 1.0, 0.4)
+    one = row(1, 1.2, 1.0, 1.4, 0.1)
+    three = row(3, 1.5, 1.2, 1.8, 0.0)
     own = {"recommended": True, "as_good": True}
     assert warned(setup, 16, [0, 1, 3], plain, one, replace(three, **own)) == []
     carried = "The accepted length at this K is extrapolated from those it is known at."
@@ -323,8 +322,10 @@ def test_a_kernel_switch_is_warned_of_at_the_k_that_is_or_would_be_drafted(
 
 
 def test_an_answer_is_the_recommended_row_of_its_curve(answer: Advice) -> None:
-    own, found = next(item for item in answer.drafts if item.recommended), answer.recommendation
-    curve, column = answer.curve, answer.curve.column(own.n_draft)
+    own = next(item for item in answer.drafts if item.recommended)
+    found = answer.recommendation
+    curve = answer.curve
+    column = answer.curve.column(own.n_draft)
     assert curve.batches[answer.batch_index] == 16
     assert (found.n_draft, found.tpot_s) == (own.n_draft, own.tpot_s)
     assert found.tokens_per_s_per_gpu == own.tokens_per_s_per_gpu
@@ -364,7 +365,8 @@ def test_equal_drafts_are_those_that_the_noise_does_not_tell_from_the_recommende
 
 def test_the_curve_is_shown_at_the_recommended_k_also_where_another_loses_less(monkeypatch) -> None:
     """Within the noise, so that the smaller one stands."""
-    plain, two = row(0, 1.0, 1.0, 1.0, 0.4), row(2, 1.5, 1.2, 1.8, 0.011, own=True)
+    plain = row(0, 1.0, 1.0, 1.0, 0.4)
+    two = row(2, 1.5, 1.2, 1.8, 0.011, own=True)
     rows = (plain, row(1, 1.2, 1.0, 1.4, 0.2), two, row(3, 1.5, 1.2, 1.8, 0.01, as_good=True))
     monkeypatch.setattr(module, "draft_rows", lambda *_: rows)
     assert advise(QWEN.model_copy(update={"k_max": 3})).curve_k == 2

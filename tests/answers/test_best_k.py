@@ -78,7 +78,8 @@ def test_each_batch_has_the_odds_of_its_own_draws() -> None:
 
 
 def test_the_smaller_k_is_recommended_where_the_noise_does_not_tell_them_apart() -> None:
-    loss, noise = np.array([0.30, 0.021, 0.020, 0.05]), np.array([0.01, 0.002, 0.0, 0.002])
+    loss = np.array([0.30, 0.021, 0.020, 0.05])
+    noise = np.array([0.01, 0.002, 0.0, 0.002])
     assert recommended(loss, noise) == 1
     assert recommended(loss, noise / 4) == 2
     assert recommended(loss, noise, np.array([True, False, False, True])) == 3
@@ -359,7 +360,8 @@ def test_a_dip_without_a_jump_a_jump_without_a_return_and_a_data_sheet_are_no_cl
             [Tier.FITTED, first, Tier.FITTED, Tier.FITTED, Tier.ROOFLINE, Tier.ROOFLINE]
         )[:, None]
         assert [one.first for one in kernel_cliffs(planted(twice, speedup, tiers), 0)] == [17]
-    shallow, deep = ([2.0, 1.8, 1.0, np.exp(-depth), 1.0, 1.0] for depth in (0.055, 0.065))
+    shallow = [2.0, 1.8, 1.0, np.exp(-0.055), 1.0, 1.0]
+    deep = [2.0, 1.8, 1.0, np.exp(-0.065), 1.0, 1.0]
     assert (
         len(kernel_cliffs(planted(JUMP, shallow), 0)),
         len(kernel_cliffs(planted(JUMP, deep), 0)),

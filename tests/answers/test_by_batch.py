@@ -81,10 +81,10 @@ def test_schedule_gain_and_simulator_charge_an_idle_drafter_alike() -> None:
     row = int(np.searchsorted(curve.batches, 16))
     table = (KRange(1, 16, 0, 1.0), KRange(17, 1024, 2, 1.0))
     costs = costs_of(curve)
-    load, trace = closed_loop(1, 16, 16, 50), np.zeros((16, 50), np.int8)
-    plain, kept = (
-        simulate(costs, policy, trace, load, 50) for policy in (StaticK(0), BatchSchedule(table))
-    )
+    load = closed_loop(1, 16, 16, 50)
+    trace = np.zeros((16, 50), np.int8)
+    plain = simulate(costs, StaticK(0), trace, load, 50)
+    kept = simulate(costs, BatchSchedule(table), trace, load, 50)
     simulated = float(plain.sequence_time_s.sum() / kept.sequence_time_s.sum())
     assert simulated < 1.0
     assert idle_speedup(curve)[row] == pytest.approx(simulated)
@@ -156,7 +156,8 @@ def test_a_schedule_says_what_plain_decoding_means_in_it_and_what_one_server_doe
     curve = speedup_curve(EAGLE)
     table = (KRange(1, 15, 2, 1.0), KRange(16, 1024, 0, 1.0))
     values = values_of(curve)
-    here, elsewhere = (schedule_texts(table, values, *target)[-1] for target in ((16, 0), (8, 2)))
+    here = schedule_texts(table, values, *(16, 0))[-1]
+    elsewhere = schedule_texts(table, values, *(8, 2))[-1]
     assert here.startswith(
         "K = 0 is a server without speculation; start one where it mostly runs at batch 16. One "
     )
@@ -360,7 +361,8 @@ def test_contexts_end_where_the_model_does() -> None:
 
 def test_the_sentence_names_the_two_contexts_that_lose_most_and_none_at_the_limit() -> None:
     loss = np.array([0.0, SWITCH_COST, 0.06, 0.08, 0.07])[:, None]
-    k, contexts = np.full((5, 1), 2), (512, 1024, 2048, 4096, 8192)
+    k = np.full((5, 1), 2)
+    contexts = (512, 1024, 2048, 4096, 8192)
     made = KByContext(512, contexts, np.array([20]), k, np.array([3]), loss, np.zeros((5, 1), bool))
     said = "with {} tokens at batch 20 K = 2, where this schedule's 3 would cost {}%"
     assert (

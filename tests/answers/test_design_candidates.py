@@ -66,7 +66,8 @@ def test_the_headline_names_the_design_and_its_gain() -> None:
     found = answer()
     best = found.recommended
     assert best is not None
-    sure, unsure = Band(1.2, 1.1, 1.3, 0.99), Band(1.05, 0.97, 1.2, 0.7)
+    sure = Band(1.2, 1.1, 1.3, 0.99)
+    unsure = Band(1.05, 0.97, 1.2, 0.7)
     kept = f"Keep top-8 of 128, no shared, K = {found.space.baseline.served.n_draft[0, 0]}: "
     unsaid = "no design of equal quality is clearly faster"
     slower = "the best of equal quality by time per output token is slower per token"

@@ -96,7 +96,8 @@ def test_k_over_n_is_turned_at_the_total_size_and_twice_the_share_is_twice_the_k
     model_id: str,
 ) -> None:
     found = space(model_id)
-    own, dial = baseline_experts(found), dials(found)[0]
+    own = baseline_experts(found)
+    dial = dials(found)[0]
     total = costed(found, own).total_params
     assert [costed(found, one).total_params for one in dial.designs] == pytest.approx(
         [total] * len(dial.designs), rel=0.05
@@ -109,7 +110,8 @@ def test_k_over_n_is_turned_at_the_total_size_and_twice_the_share_is_twice_the_k
 
 def test_the_width_is_turned_at_the_total_size_that_is_asked_for_and_at_the_share() -> None:
     found = space(target_total_params=3.05e10)
-    own, dial = baseline_experts(found), dials(found)[2]
+    own = baseline_experts(found)
+    dial = dials(found)[2]
     assert len({one.n_experts for one in dial.designs}) > 2
     for one in dial.designs:
         assert costed(found, one).total_params == pytest.approx(
@@ -133,7 +135,8 @@ def test_a_design_beside_the_grid_is_costed_and_has_no_loss_there() -> None:
 def test_a_design_costed_alone_is_the_search_s_own() -> None:
     found = space("deepseek-v3", 8)
     assert found.best is not None
-    one, item = costed(found, experts_of(found, found.best)), candidates(found, [found.best])[0]
+    one = costed(found, experts_of(found, found.best))
+    item = candidates(found, [found.best])[0]
     assert one.tpot_s == pytest.approx(item.tpot_s[0], rel=1e-5)
     assert one.n_draft == item.n_draft
     assert one.quality == pytest.approx(item.quality_range, rel=1e-5)
@@ -141,7 +144,8 @@ def test_a_design_costed_alone_is_the_search_s_own() -> None:
         (item.total_params, item.active_params)
     )
     assert one.fits
-    own, gain = tpot_gain(found, one), item.tpot_gain
+    own = tpot_gain(found, one)
+    gain = item.tpot_gain
     assert (own.value, own.low, own.high) == pytest.approx(
         (gain.value, gain.low, gain.high), rel=1e-5
     )

@@ -89,11 +89,9 @@ def test_arrays_of_designs_weigh_what_the_single_architecture_weighs(model_id: s
     rng = np.random.default_rng(3)
     for _ in range(5):
         n = int(rng.choice([16, 64, 256]))
-        k, s, width = (
-            int(rng.integers(1, 9)),
-            float(rng.integers(0, 3)),
-            64 * int(rng.integers(4, 20)),
-        )
+        k = int(rng.integers(1, 9))
+        s = float(rng.integers(0, 3))
+        width = 64 * int(rng.integers(4, 20))
         mix = Mixes(np.array([float(n)]), np.array([float(k)]), np.array([s]))
         single = design_architecture(setup.architecture, n, k, s, width)
         counts = parameter_counts(single)
@@ -195,11 +193,9 @@ def test_all_widths_from_two_evaluations_equal_one_evaluation_each(lengths: dict
     setup = load_setup(scenario(**lengths))
     body = make_body(setup, setup.architecture)
     mix = Mixes(np.array([64.0, 128.0]), np.array([4.0, 8.0]), np.array([0.0, 2.0]))
-    width, batches, drafts = (
-        np.array([256.0, 800.0, 2048.0]),
-        np.array([1.0, 300.0]),
-        np.arange(1, 9),
-    )
+    width = np.array([256.0, 800.0, 2048.0])
+    batches = np.array([1.0, 300.0])
+    drafts = np.arange(1, 9)
     touched = touched_by(
         setup, mix, shifted_routing(None, (128, 8, 0), *vars(mix).values()), batches, drafts
     )
@@ -221,10 +217,10 @@ def test_every_candidate_keeps_the_quality_and_contenders_are_the_ends_of_the_wi
     assert found.quality[:, found.candidates].min() >= 0.99 - 1e-5
     assert set(contenders) <= set(found.candidates)
     for index in contenders:
-        n, k, s, width = (
-            float(x[index])
-            for x in (found.n_experts, found.n_active, found.n_shared, found.expert_width)
-        )
+        n = float(found.n_experts[index])
+        k = float(found.n_active[index])
+        s = float(found.n_shared[index])
+        width = float(found.expert_width[index])
         single = setup_of(found, int(index)).architecture
         active = parameter_counts(single).active_nonembedding
         quality = dense_equivalent(
@@ -508,7 +504,8 @@ def test_a_dense_baseline_and_an_unknown_price_are_refused() -> None:
 
 
 def test_training_cost_is_the_active_size_over_the_baselines_and_can_be_limited() -> None:
-    free, capped = space(), space(max_training_cost=1.0)
+    free = space()
+    capped = space(max_training_cost=1.0)
     assert free.active_params[free.candidates].max() > capped.baseline.active_params
     cost = capped.active_params[capped.candidates] / capped.baseline.active_params
     assert 0.5 < cost.max() <= 1.0
@@ -538,6 +535,7 @@ def test_designs_run_in_the_graphs_that_a_curve_runs_in(sizes: str) -> None:
     found = design_space(asked, grid=SMALL, batches=(3, 16, 64))
     for index in (0, len(found) // 2, len(found) - 1):
         curve = curve_for(setup_of(found, index), found.question.batches)
-        best, rows = curve.speedup.argmax(axis=1), np.arange(3)
+        best = curve.speedup.argmax(axis=1)
+        rows = np.arange(3)
         assert found.speedup[:, index] == pytest.approx(curve.speedup[rows, best], rel=1e-5)
         assert found.tpot_s[:, index] == pytest.approx(curve.tpot_s[rows, best], rel=1e-5)

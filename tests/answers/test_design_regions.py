@@ -169,7 +169,9 @@ def test_a_map_without_a_served_cell_is_empty_and_says_so() -> None:
 
 def stub(chance: Any, expected: Any, low: Any, best: Any) -> Any:
     """What `cover` looks at, by hand: [cells, designs]."""
-    chance, expected, low = (np.array(values, float) for values in (chance, expected, low))
+    chance = np.array(chance, float)
+    expected = np.array(expected, float)
+    low = np.array(low, float)
     shown = SimpleNamespace(served=np.array(best) >= 0, best=np.array(best))
     pool = np.arange(chance.shape[1])
     return SimpleNamespace(
@@ -344,7 +346,8 @@ def test_the_one_design_loses_least_in_the_mean_as_its_times_say() -> None:
 
 
 def test_the_order_of_targets_changes_nothing_and_one_named_twice_counts_once() -> None:
-    there, back = one(*BOTH), one(*reversed(BOTH))
+    there = one(*BOTH)
+    back = one(*reversed(BOTH))
     assert there.best.index == back.best.index
     assert [at.loss for at in back.best.at] == [at.loss for at in reversed(there.best.at)]
     assert [str(target) for target in parse_targets((*BOTH, BOTH[0]))] == list(BOTH)

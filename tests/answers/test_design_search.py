@@ -204,7 +204,8 @@ def test_a_dialect_with_one_implicit_shared_expert_refuses_another_number() -> N
 def test_router_groups_that_no_longer_divide_the_experts_are_dropped() -> None:
     grid = DesignGrid(n_experts=(100, 256), n_active=(8,), n_shared=(1,), width_step=128)
     found = space("deepseek-v3", grid=grid)
-    uneven, even = (int(np.flatnonzero(found.n_experts == n)[0]) for n in (100, 256))
+    uneven = int(np.flatnonzero(found.n_experts == 100)[0])
+    even = int(np.flatnonzero(found.n_experts == 256)[0])
     assert "n_group" not in design_config(found, uneven)
     assert design_config(found, even)["n_group"] == 8
 

@@ -52,7 +52,8 @@ def rules(found: Diagnosis) -> list[str]:
 
 def slower(**factors: float) -> Pair:
     """An honest pair whose times per token are longer by a factor."""
-    pair, times = Pair(), predicted()
+    pair = Pair()
+    times = predicted()
     for name, factor in factors.items():
         token_s = times["plain" if name == "plain" else "drafting"] * factor
         arm = {"mean_tpot_ms": token_s * 1e3, "mean_itl_ms": None, "mean_e2el_ms": None}
@@ -302,7 +303,8 @@ def arms(
 def test_a_k_that_is_too_large_for_its_batch_is_the_verdict_with_the_k_to_paste() -> None:
     found = arms(7, 45.0, 1.7)
     compared = next(one for _, one in found.comparisons if one.n_draft)
-    row, better = compared.row("speedup"), compared.recommended
+    row = compared.row("speedup")
+    better = compared.recommended
     assert found.verdict == "as_predicted"
     assert rules(found) == [LOSES]
     assert 0 < better.n_draft < 7
@@ -311,7 +313,10 @@ def test_a_k_that_is_too_large_for_its_batch_is_the_verdict_with_the_k_to_paste(
         "This loss is what the model predicts for K = 7 at batch 256: measured 0.71x"
     )
     assert f"predicted {row.predicted:.2f}x ({row.low:.2f}x to {row.high:.2f}x)" in found.sentence
-    k, gain, low, high = better.n_draft, better.speedup, better.speedup_low, better.speedup_high
+    k = better.n_draft
+    gain = better.speedup
+    low = better.speedup_low
+    high = better.speedup_high
     instead = f"Draft K = {k}, predicted {gain:.2f}x ({low:.2f}x to {high:.2f}x)"
     assert f"{instead}, its accepted length carried from that of K = 7" in found.sentence
     assert f'"num_speculative_tokens": {k}' in found.findings[0].fix
@@ -615,7 +620,8 @@ def test_what_to_do_comes_before_a_plain_step_far_from_the_modelled_one_and_the_
         "two users found no answer to why"
     )
     assert found.until == "Switch speculation off at batch 64 until the cause is found."
-    remedy, (_, compared) = view_of(found).remedy, found.comparisons[-1]
+    remedy = view_of(found).remedy
+    (_, compared) = found.comparisons[-1]
     assert remedy.acceptance == f"{compared.accepted_length:.3g}@3"
 
 

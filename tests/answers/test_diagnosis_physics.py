@@ -94,10 +94,8 @@ def test_a_limit_is_a_value_or_another_quantity() -> None:
 
 def test_a_rule_that_another_says_better_is_not_named() -> None:
     kind, rule = RULES["requests_wait"]
-    alone, both = (
-        run_of(rule),
-        dict(rule.published.given) | {"batch_size": 100, "max_running_requests": 32},
-    )
+    alone = run_of(rule)
+    both = dict(rule.published.given) | {"batch_size": 100, "max_running_requests": 32}
     assert [one.rule.id for one in judged(alone) if one.state == "found"] == ["requests_wait"]
     assert [one.rule.id for one in judged(Run(both)) if one.state == "found"] == ["admits_too_few"]
     assert kind == "configuration"

@@ -139,10 +139,8 @@ def test_what_a_launch_line_says_stands_before_the_bar_and_before_numbers_filled
         "drafter": "mtp",
         "engine": "sglang",
     }
-    said, filled = (
-        diagnose(text, PLACE, otherwise=bar),
-        diagnose(text, PLACE | {"tensor_parallel": "1"}),
-    )
+    said = diagnose(text, PLACE, otherwise=bar)
+    filled = diagnose(text, PLACE | {"tensor_parallel": "1"})
     alone = diagnose(text, PLACE)
     assert said.comparisons == alone.comparisons == filled.comparisons
 

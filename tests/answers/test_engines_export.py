@@ -51,7 +51,8 @@ def flags(line: str) -> dict[str, str]:
 
 
 def test_exports_are_what_they_were() -> None:
-    said, now = json.loads(FILE.read_text(encoding="utf-8")), everything()
+    said = json.loads(FILE.read_text(encoding="utf-8"))
+    now = everything()
     assert set(now) == set(said)
     for name, export in now.items():
         assert export == said[name], f"{name}; run: python -m tests.golden.engine_exports"

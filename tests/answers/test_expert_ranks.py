@@ -70,7 +70,8 @@ def test_equal_loads_without_correlation_leave_the_assumption_within_three_perce
 
 
 def test_a_hot_block_is_found_and_balancing_spreads_it() -> None:
-    calm, hot = hot_block(1.0), hot_block(6.0)
+    calm = hot_block(1.0)
+    hot = hot_block(6.0)
     # 16 x 6 of 16 x 6 + 112 parts fall on the first of eight ranks.
     assert hot.in_order.pairs_ratio[-1] == pytest.approx(8 * 96 / 208, rel=0.05)
     assert calm.in_order.pairs_ratio[-1] < 1.35
@@ -87,11 +88,13 @@ def test_a_balanced_layout_planned_on_other_traffic_is_judged_on_its_own() -> No
         loads = hot / hot.sum(axis=1, keepdims=True) * 8
         return list(drawn_choices(loads, 8, 8, 32, RNG(first)))
 
-    setup, (a, b) = setup_of(), (half(0), half(64))
+    setup = setup_of()
+    (a, b) = (half(0), half(64))
     drifting = traffic_of_trace([one for pair in zip(a, b, strict=True) for one in pair], 128, 4)
     steady = traffic_of_trace([*a, *half(0)], 128, 4)
     placing = LayoutOptions(redundant=(0,))
-    away, home = (ranks_answer(setup, traffic, placing).arms[2] for traffic in (drifting, steady))
+    away = ranks_answer(setup, drifting, placing).arms[2]
+    home = ranks_answer(setup, steady, placing).arms[2]
     assert home.pairs_ratio[-1] < 1.5
     assert away.pairs_ratio[-1] > 1.2 * home.pairs_ratio[-1]
 

@@ -157,7 +157,8 @@ def test_rows_are_the_advisors_answers() -> None:
             row["tokens_per_s_per_gpu"],
             row["accepted_length"],
         ]
-        at, curve = (answer.batch_index, item.n_draft), answer.curve
+        at = (answer.batch_index, item.n_draft)
+        curve = answer.curve
         said += [
             1e3 * curve.round_s[at],
             1e3 * curve.plain_step_s[at[0]],
@@ -182,7 +183,8 @@ def test_combinations_that_share_a_curve_answer_as_each_does_alone() -> None:
         for context in (512, 4096, 131072)
         for limit in (None, 15.0, 1000.0)
     ]
-    shared, alone = sweep_rows(together, [4, 64]), [sweep_rows([one], [4, 64]) for one in together]
+    shared = sweep_rows(together, [4, 64])
+    alone = [sweep_rows([one], [4, 64]) for one in together]
     pd.testing.assert_frame_equal(shared, pd.concat(alone, ignore_index=True), rtol=1e-6)
     assert shared.loc[shared["recommended"], "n_draft"].nunique() > 1
 
@@ -201,7 +203,8 @@ def test_absolute_figures_have_bands_as_wide_as_their_errors() -> None:
     wide = np.log(plain["tpot_high_ms"] / plain["tpot_low_ms"])
     assert (wide > 0.9 * 2 * 1.2816 * PLAIN_LOG_SD).all()
     assert (wide < 2.5 * 2 * 1.2816 * PLAIN_LOG_SD).all()
-    gpus, batch = rows["n_gpus"].astype(float), rows["batch_size"].astype(float)
+    gpus = rows["n_gpus"].astype(float)
+    batch = rows["batch_size"].astype(float)
     edge = rows["tokens_per_s_per_gpu_low"] < rows["tokens_per_s_per_gpu"]
     inverse = 1e3 * batch / (gpus * rows["tpot_high_ms"])
     assert rows["tokens_per_s_per_gpu_low"][edge].to_numpy() == pytest.approx(
@@ -323,7 +326,8 @@ def test_a_lost_worker_is_one_sentence_and_the_same_command_goes_on(
 
 @pytest.mark.usefixtures("small_parts")
 def test_a_sweep_that_was_stopped_goes_on_with_what_is_missing(tmp_path: Path) -> None:
-    plan, done = read_plan(PLAN), []
+    plan = read_plan(PLAN)
+    done = []
     first = run_sweep(plan, tmp_path / "out", show=done.append)
     assert (first.n_parts, first.n_found) == (4, 0)
     assert done == [0.25, 0.5, 0.75, 1.0]

@@ -181,10 +181,8 @@ def test_more_users_than_fit_in_one_copy_are_spread_over_several() -> None:
 
 def test_a_gpu_that_cannot_be_used_is_paid_with_the_whole_machine() -> None:
     wanted = named("glm-4.5-air")  # needs two of three
-    used, paid = (
-        leaderboard(question(8, n_gpus=3, wanted=wanted, whole_machine=whole)).standings[0]
-        for whole in (False, True)
-    )
+    used = leaderboard(question(8, n_gpus=3, wanted=wanted, whole_machine=False)).standings[0]
+    paid = leaderboard(question(8, n_gpus=3, wanted=wanted, whole_machine=True)).standings[0]
     assert used.gpus == paid.gpus == 2
     assert paid.usd_per_million.value == pytest.approx(1.5 * used.usd_per_million.value)
 
@@ -264,7 +262,8 @@ def test_ranks_by_hand() -> None:
 
 def test_errors_of_the_machine_are_shared_and_those_of_a_model_are_its_own() -> None:
     costs = load_setup(build_scenario(model_id="qwen3-30b-a3b", acceptance="2.4@3")).costs
-    one, other = board_draws(costs, "one"), board_draws(costs, "other")
+    one = board_draws(costs, "one")
+    other = board_draws(costs, "other")
     for name in one.factor:
         same = np.allclose(one.factor[name], other.factor[name])
         assert same == (name != "routed"), name
@@ -344,9 +343,8 @@ def test_an_unreachable_limit_names_the_nearest_and_what_does_not_fit_is_said() 
 
 
 def test_a_tighter_limit_never_lets_more_models_in_nor_makes_one_cheaper() -> None:
-    loose, tight = (
-        leaderboard(question(64, max_tpot_ms=limit, wanted=SOME)) for limit in (40.0, 12.0)
-    )
+    loose = leaderboard(question(64, max_tpot_ms=40.0, wanted=SOME))
+    tight = leaderboard(question(64, max_tpot_ms=12.0, wanted=SOME))
     assert {one.name for one in tight.standings} < {one.name for one in loose.standings}
     for one in tight.standings:
         assert one.usd_per_million.value >= by_name(loose, one.name).usd_per_million.value * (
@@ -507,7 +505,8 @@ def test_a_carried_borrowed_band_is_wider_than_a_borrowed_one_and_than_a_carried
 
 
 def test_a_head_of_unknown_text_is_lent_where_no_text_is_asked_alone() -> None:
-    asked, bare = borrowed_heads("chat", 2048, 8), borrowed_heads(None, 2048, 8)
+    asked = borrowed_heads("chat", 2048, 8)
+    bare = borrowed_heads(None, 2048, 8)
     assert "deepseek-v3," not in asked.text
     assert "deepseek-v3," in bare.text
     assert "4 measured MTP heads" in bare.text

@@ -40,7 +40,8 @@ def rows(
 ) -> pd.DataFrame:
     """CONSTRUCTED rows: the model's own values at BATCHES times these factors; `None` as a cell
     leaves it empty."""
-    curve, column = ADVICE.curve, ADVICE.curve.column(k)
+    curve = ADVICE.curve
+    column = ADVICE.curve.column(k)
     at = [int(np.flatnonzero(curve.batches == batch)[0]) for batch in BATCHES]
     speedup = curve.speedup[at, column] * whole
     values: dict[str, object] = {
@@ -82,7 +83,8 @@ def test_the_plain_step_and_the_length_that_rows_state_are_told_from_the_gap(
 
 
 def test_a_plain_step_far_off_is_named_before_the_speedup_and_one_near_by_its_share() -> None:
-    far, near = (verdict(rows(plain=each, whole=1.3)) for each in (2.9, 1.3))
+    far = verdict(rows(plain=2.9, whole=1.3))
+    near = verdict(rows(plain=1.3, whole=1.3))
     assert verdict_title(far) == "Your plain step takes 2.9 times as long as predicted"
     assert verdict_text(far).startswith(
         "Check model, GPUs, weight format and batch. Your speedup is 30% higher"
@@ -208,7 +210,8 @@ def test_rows_of_the_drafter_within_the_curve_are_kept_whatever_stands_beside_a_
 
 
 def test_the_k_of_speedups_go_before_plain_steps_and_those_before_rounds() -> None:
-    k, speedup = [0, 0, 0, 1, 1, 3, 2, 2, 2, 2], [1.0, 1.0, 1.0, 1.2, 1.3, 1.5, *[np.nan] * 4]
+    k = [0, 0, 0, 1, 1, 3, 2, 2, 2, 2]
+    speedup = [1.0, 1.0, 1.0, 1.2, 1.3, 1.5, *[np.nan] * 4]
     frame = pd.DataFrame({"draft_tokens_k": k, "speedup": speedup})
     timed = frame.assign(speedup=np.nan)
     assert [drafts_of(each) for each in (frame, timed, timed[3:])] == [[1, 3], [0], [2, 1, 3]]
@@ -221,7 +224,8 @@ def test_another_context_is_noted() -> None:
 
 @pytest.mark.parametrize(("factor", "kind"), [(1.3, "slower"), (0.8, "faster")])
 def test_rounds_without_a_speedup_are_judged_by_their_time(factor: float, kind: str) -> None:
-    curve, column = ADVICE.curve, ADVICE.curve.column(3)
+    curve = ADVICE.curve
+    column = ADVICE.curve.column(3)
     at = [int(np.flatnonzero(curve.batches == batch)[0]) for batch in BATCHES]
     slow = rows(
         speedup=None,

@@ -71,11 +71,9 @@ def k_values(
 ) -> KValues:
     """Values of each K from speedups [nB, nK] and their draws [draws, nB, nK]. Certain without
     draws."""
-    grid, ks, table = (
-        np.asarray(batches, float),
-        np.asarray(drafts, np.int64),
-        np.asarray(speedup, float),
-    )
+    grid = np.asarray(batches, float)
+    ks = np.asarray(drafts, np.int64)
+    table = np.asarray(speedup, float)
     odds = draft_odds(table[None] if draws is None else draws)
     times = np.broadcast_to(np.asarray(tpot_s, float), table.shape)
     return KValues(grid, ks, table, odds.loss, odds.noise, np.broadcast_to(idle, grid.shape), times)
@@ -167,7 +165,8 @@ def test_no_single_k_and_no_one_switch_beats_the_schedule_in_what_it_minimises(
 ) -> None:
     """The sum it minimises, written out by hand: loss beyond the noise (here none) over doublings,
     and switches."""
-    batches, whole = [1, 6, 40], np.arange(1, 41)
+    batches = [1, 6, 40]
+    whole = np.arange(1, 41)
     values = k_values(batches, range(4), np.column_stack([np.ones(3), np.array(rows)]))
     loss = interpolate_losses(batches, values.loss, whole)
     loss = loss - loss.min(axis=1, keepdims=True)
@@ -238,7 +237,8 @@ def test_one_sentence_says_whether_one_k_is_enough() -> None:
         shown = ranges or k_by_batch(values)
         return one_k_text(shown, gain_over_doublings(shown, values), n_draft)
 
-    flat, poor = np.tile([1.0, 1.5, 1.4], (3, 1)), np.tile([1.0, 0.9, 0.8], (3, 1))
+    flat = np.tile([1.0, 1.5, 1.4], (3, 1))
+    poor = np.tile([1.0, 0.9, 0.8], (3, 1))
     assert said(flat) == "One K is enough: 1 at every batch up to 3."
     assert said(poor) == "Speculation pays at no batch: K = 0."
     plain = (KRange(1, 1, 1, 1.05, table_k=0), KRange(2, 3, 0, 1.0))
@@ -422,10 +422,12 @@ def test_batches_are_decided_one_by_one_to_512_and_then_256_to_a_doubling(n: int
 
 
 def test_no_block_reaches_over_a_change_of_what_is_allowed_or_ruled_out() -> None:
-    n, change = 1000, 903
+    n = 1000
+    change = 903
     plain = _blocks(np.zeros((n, 2)), np.ones((n, 2), bool)).tolist()
     assert change not in plain
-    allowed, excess = np.ones((n, 2), bool), np.zeros((n, 2))
+    allowed = np.ones((n, 2), bool)
+    excess = np.zeros((n, 2))
     allowed[change:, 1] = False
     assert _blocks(excess, allowed).tolist() == sorted([*plain, change])
     excess[change:, 0] = np.inf

@@ -55,7 +55,9 @@ class Recorded:
     idle."""
 
     def __init__(self, policy: Policy) -> None:
-        self.policy, self.name, self.keeps_drafter = policy, policy.name, policy.keeps_drafter
+        self.policy = policy
+        self.name = policy.name
+        self.keeps_drafter = policy.keeps_drafter
         self.k: list[np.ndarray] = []
         self.batch: list[np.ndarray] = []
 

@@ -39,7 +39,8 @@ COSTS = round_costs(BATCHES, TIME_S, [1.0, 1.7, 2.1, 2.3])
 def test_static_k_reaches_the_speedup_of_the_formula() -> None:
     process = PerPosition((0.7, 0.5, 0.3))
     trace = draw_trace(process, 400, 2000, 3, np.random.default_rng(0))
-    plain, speculative = (simulate(COSTS, StaticK(k), trace, closed_loop(400), 500) for k in (0, 2))
+    plain = simulate(COSTS, StaticK(0), trace, closed_loop(400), 500)
+    speculative = simulate(COSTS, StaticK(2), trace, closed_loop(400), 500)
     formula = process.accepted_length(2)[2] * TIME_S[0, 0] / TIME_S[0, 2]
     assert plain.mean_tpot_s / speculative.mean_tpot_s == pytest.approx(formula, rel=0.01)
 
@@ -98,11 +99,11 @@ def test_waiting_in_the_queue_does_not_count_as_time_per_token() -> None:
 def test_policies_of_one_comparison_meet_the_same_trace() -> None:
     trace = draw_trace(PerPosition((0.6, 0.4, 0.2)), 20, 100, 3, np.random.default_rng(3))
     load = closed_loop(20, requests_per_group=1, output_tokens=100)
-    static, cascade = (
-        simulate(COSTS, policy, trace, load, 100) for policy in (StaticK(3), Cascade())
-    )
+    static = simulate(COSTS, StaticK(3), trace, load, 100)
+    cascade = simulate(COSTS, Cascade(), trace, load, 100)
     # At K = 3 the rounds needed can be walked by hand on the shared trace.
-    place, rounds = 0, 0
+    place = 0
+    rounds = 0
     while place < 100:
         place += int(trace[0, place]) + 1
         rounds += 1
@@ -173,7 +174,8 @@ def test_recorded_steps_replay_at_the_recorded_draft_length() -> None:
     steps = [3, 0, 2, 1, 0, 3]
     trace = draw_trace(RecordedSteps.from_array(steps), 5, 60, 3, rng())
     for row in trace:
-        place, seen = 0, []
+        place = 0
+        seen = []
         while place < 24:
             seen.append(int(row[place]))
             place += int(row[place]) + 1

@@ -171,10 +171,8 @@ def test_a_refit_says_what_it_did_to_speedup_and_band() -> None:
     answer = advise(refitted_with(noise=0.01))
     said = refit_text(answer, ADVICE, 3)
     assert said.startswith("Your rows move the speedup predicted for K = 3 at batch 16 from ")
-    (was, now), row = (
-        (one.curve.speedup[one.batch_index, 3] for one in (ADVICE, answer)),
-        answer.batch_index,
-    )
+    (was, now) = (one.curve.speedup[one.batch_index, 3] for one in (ADVICE, answer))
+    row = answer.batch_index
     half = [
         (c.high[row, 3] - c.low[row, 3]) / (2 * c.speedup[row, 3])
         for c in (ADVICE.curve, answer.curve)
@@ -254,7 +252,8 @@ def test_the_line_on_own_runs_takes_the_figures_of_the_kind_of_part_and_ends_wit
     _, kinds = read_own_runs()
     card = advise(SCENARIO.model_copy(update={"hardware_id": "rtx-pro-6000-blackwell"}))
     for advice, kind in ((ADVICE, "data centre"), (card, "workstation")):
-        at, curve = (advice.batch_index, advice.curve_column), advice.curve
+        at = (advice.batch_index, advice.curve_column)
+        curve = advice.curve
         now, after = half_width_after(
             *(float(one[at]) for one in (curve.low, curve.speedup, curve.high)), kinds[kind]
         )

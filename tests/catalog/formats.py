@@ -15,10 +15,8 @@ from advisor.catalog.hf.weight_format import CheckpointFormats, checkpoint_forma
 def formats_from_config(config: Mapping[str, Any] | str) -> CheckpointFormats:
     """What `architecture_from_config` takes its weight formats from."""
     fields = reading._language_model(config, "config.json", [])
-    dialect, n_layers = (
-        dialects().get(fields.text("model_type"), Dialect()),
-        reading._layer_count(fields),
-    )
+    dialect = dialects().get(fields.text("model_type"), Dialect())
+    n_layers = reading._layer_count(fields)
     kinds = layer_kinds(fields, dialect, n_layers)
     layers = reading._part_layers(
         kinds, ffn_kinds(fields, expert_count(fields, n_layers, []), n_layers)

@@ -348,7 +348,8 @@ def test_releases_differ_in_what_they_capture() -> None:
 
 
 def test_sglang_captures_by_requests_and_memory() -> None:
-    small, large = GraphServer(memory_bytes=24 * 2**30), GraphServer(memory_bytes=79 * 2**30)
+    small = GraphServer(memory_bytes=24 * 2**30)
+    large = GraphServer(memory_bytes=79 * 2**30)
     assert sizes("0.5.23", 4, small, "sglang")[-1] == 4 * 48
     assert sizes("0.5.16", 4, small, "sglang")[-1] == 4 * 24
     assert (

@@ -68,9 +68,9 @@ def test_every_constant_says_that_the_user_gave_it() -> None:
 def test_its_network_is_charged_beyond_its_own_node() -> None:
     wide = {"model_id": "deepseek-v3", "n_gpus": 32, "expert_parallel": 32, "batch_size": 256}
     nodes = {"gpus_per_node": 16, "network_bytes_per_s": 5.0e10}
-    alone, joined, rack = (
-        load_setup(on(POD | more, **wide)) for more in ({}, nodes, nodes | {"gpus_per_node": 32})
-    )
+    alone = load_setup(on(POD | {}, **wide))
+    joined = load_setup(on(POD | nodes, **wide))
+    rack = load_setup(on(POD | (nodes | {"gpus_per_node": 32}), **wide))
     assert alone.costs.network is None
     assert any("is not known" in warning for warning in alone.warnings)
     assert joined.costs.network.ranks_per_node == 16
@@ -82,29 +82,30 @@ def test_its_network_is_charged_beyond_its_own_node() -> None:
 def test_an_answer_on_it_is_a_roofline_with_a_wider_band() -> None:
     """Wider by what its kernels add: left out, rooflines of seven laboratories scatter as fitted
     answers do."""
-    ours, measured = (
-        advise(on(POD)).recommendation,
-        advise(Scenario(acceptance="2.4@3")).recommendation,
-    )
+    ours = advise(on(POD)).recommendation
+    measured = advise(Scenario(acceptance="2.4@3")).recommendation
     assert (ours.speedup.tier, measured.speedup.tier) == (Tier.ROOFLINE, Tier.FITTED)
     assert ours.speedup.high / ours.speedup.low > measured.speedup.high / measured.speedup.low
     assert "Pod of 2027" in ours.verdict
 
 
 def test_the_same_chip_has_its_measured_kernels_and_the_user_s_memory_and_links() -> None:
-    advice, h200 = advise(on(SAME_CHIP)), advise(Scenario(acceptance="2.4@3"))
+    advice = advise(on(SAME_CHIP))
+    h200 = advise(Scenario(acceptance="2.4@3"))
     assert advice.recommendation.speedup.value == h200.recommendation.speedup.value
     assert advice.recommendation.speedup.tier is Tier.FITTED
     assert advice.setup.memory.largest_batch > h200.setup.memory.largest_batch
     assert any("the same chip" in warning for warning in advice.warnings)
     slow = SAME_CHIP | {"link_bytes_per_s": 4.5e10}
     two = {"n_gpus": 2, "tensor_parallel": 2}
-    slower, usual = advise(on(slow, **two)), advise(on(SAME_CHIP, **two))
+    slower = advise(on(slow, **two))
+    usual = advise(on(SAME_CHIP, **two))
     assert slower.recommendation.tpot_s > usual.recommendation.tpot_s
 
 
 def test_it_travels_in_a_link_and_belongs_to_the_hash() -> None:
-    scenario, plain = on(POD), Scenario(acceptance="2.4@3", hardware_id="own-pod")
+    scenario = on(POD)
+    plain = Scenario(acceptance="2.4@3", hardware_id="own-pod")
     assert Scenario.from_query(scenario.to_query()) == scenario
     assert len({scenario.hash, plain.hash, on(POD | {"memory_bytes": 1e11}).hash}) == 3
 

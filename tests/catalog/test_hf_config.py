@@ -66,7 +66,8 @@ def _profile(model_id: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("model_id", CASES["spellings"])
 def test_both_generations_of_key_names_give_the_same_architecture(model_id: str) -> None:
-    old, other = _profile(model_id), CASES["spellings"][model_id]
+    old = _profile(model_id)
+    other = CASES["spellings"][model_id]
     new = {key: value for key, value in old.items() if key not in other["lacks"]} | other["has"]
     assert old != new
     assert architecture_from_config(old, "model", published=True) == architecture_from_config(

@@ -180,10 +180,8 @@ def test_the_format_of_experts_is_read_inside_the_quantisation_block() -> None:
 
 
 def test_dspark_stages_are_no_multi_token_prediction_modules() -> None:
-    plain, drafting = (
-        read(config_of("deepseek-v4-flash", num_nextn_predict_layers=3, **more))
-        for more in ({}, DSPARK)
-    )
+    plain = read(config_of("deepseek-v4-flash", num_nextn_predict_layers=3))
+    drafting = read(config_of("deepseek-v4-flash", num_nextn_predict_layers=3, **DSPARK))
     assert (plain.mtp_modules, drafting.mtp_modules) == (3, 0)
     assert parameter_counts(drafting).mtp == 0
 
@@ -265,7 +263,8 @@ def test_step_s_prediction_modules_are_dense_and_attend_to_a_window() -> None:
     model = load_model("step-3.5-flash")
     assert model.mtp_modules == 3
     assert parameter_counts(model).mtp / 1e9 == pytest.approx(0.81, rel=0.05)
-    mixer, (dense, moe) = mtp_mixer(model), mtp_ffn(model)
+    mixer = mtp_mixer(model)
+    (dense, moe) = mtp_ffn(model)
     assert mixer.kind == "sliding"
     assert (dense.width, moe) == (11264, None)
     drafted = draft_architecture(load_drafter("mtp"), model)

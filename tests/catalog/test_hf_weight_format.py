@@ -116,7 +116,8 @@ def test_softmax_layers_of_a_hybrid_may_be_left_out_beside_quantised_linear_ones
 
 
 def test_mixed_precision_lists_say_the_output_head_and_single_projections() -> None:
-    nvfp4, fp8 = {"quant_algo": "W4A16_NVFP4", "group_size": 16}, {"quant_algo": "FP8"}
+    nvfp4 = {"quant_algo": "W4A16_NVFP4", "group_size": 16}
+    fp8 = {"quant_algo": "FP8"}
     layers = {
         f"backbone.layers.{layer}.mixer.{name}": fp8
         for layer in (0, 2, 4, 7)

@@ -110,7 +110,8 @@ def chosen(records, measured=(), engine="vllm", dtype="bf16", shape=SHAPE, gated
 
 
 def test_the_kernel_that_measured_this_shape_comes_first_also_on_ranks_that_share():
-    precise, knows = record("a", loso_median=0.01), record("b", loso_median=0.09)
+    precise = record("a", loso_median=0.01)
+    knows = record("b", loso_median=0.09)
     assert chosen([precise, knows]).record == precise
     choice = chosen([precise, knows], [rows(knows)])
     assert choice.record == knows
@@ -128,19 +129,22 @@ def test_of_several_that_measured_this_shape_the_quickest_serves_and_says_so():
 
 
 def test_the_newest_version_comes_before_one_that_measured_the_shape():
-    old, new = record("a", version="1.2"), record("a", version="1.10")
+    old = record("a", version="1.2")
+    new = record("a", version="1.10")
     assert chosen([old, new], [rows(old)]).record == new
 
 
 def test_rows_far_from_the_form_do_not_count_as_measured():
-    slow, good = record("a", loso_median=0.01), record("b", loso_median=0.09)
+    slow = record("a", loso_median=0.01)
+    good = record("b", loso_median=0.09)
     tables = [rows(good, 1.01 * MAX_FACTOR)]
     assert measured_rows(tuple(tables), SHAPE) == {}
     assert chosen([slow, good], tables).record == slow
 
 
 def test_the_engine_comes_before_another_that_measured_the_shape_unless_the_kernel_is_shared():
-    own, other = record("triton"), record("cutlass", "sglang")
+    own = record("triton")
+    other = record("cutlass", "sglang")
     assert chosen([own, other], [rows(other, 0.5)]).record == own
     shared = record("flashinfer_trtllm_moe", "sglang")
     choice = chosen([own, shared], [rows(shared, 0.5)])
@@ -162,14 +166,16 @@ def test_a_shared_kernel_serves_only_where_it_is_clearly_quicker_and_of_the_form
 
 
 def test_an_old_or_unmeasured_shared_kernel_does_not_serve():
-    own, shared = record("triton"), record("trtllm_moe", "sglang", slower=0.3)
+    own = record("triton")
+    shared = record("trtllm_moe", "sglang", slower=0.3)
     assert chosen([own, shared], []).record == own
     newer = record("cutlass", "sglang", version="2.0")
     assert chosen([own, shared, newer], [rows(shared)]).record == own
 
 
 def test_a_fit_on_one_other_width_gives_way_to_a_shared_kernel_that_measured_this_shape():
-    own, shared = record("one_width", "trtllm", n_widths=1), record("flashinfer_trtllm_moe")
+    own = record("one_width", "trtllm", n_widths=1)
+    shared = record("flashinfer_trtllm_moe")
     choice = chosen([own, shared], [rows(shared)], engine="trtllm")  # no quicker, but known
     assert choice.record == shared
     assert choice.borrowed == "vllm 1.0"
@@ -178,7 +184,8 @@ def test_a_fit_on_one_other_width_gives_way_to_a_shared_kernel_that_measured_thi
 
 
 def test_a_fit_on_one_width_serves_before_another_engine_s_kernel_and_says_what_it_is():
-    own, other = record("one_width", "trtllm", n_widths=1), record("triton")
+    own = record("one_width", "trtllm", n_widths=1)
+    other = record("triton")
     choice = chosen([own, other], [rows(other)], engine="trtllm")
     assert choice.record == own
     assert "one width of a shard" in choice.reason
@@ -187,12 +194,14 @@ def test_a_fit_on_one_width_serves_before_another_engine_s_kernel_and_says_what_
 
 
 def test_what_is_passed_over_does_not_make_older_tables_of_its_engine_old():
-    old, newest = record("a", "trtllm", "1.0"), record("a", "trtllm", "2.0", n_widths=1)
+    old = record("a", "trtllm", "1.0")
+    newest = record("a", "trtllm", "2.0", n_widths=1)
     assert chosen([old, newest, record("b")], engine="trtllm").record == old
 
 
 def test_a_slow_kernel_serves_only_the_shapes_that_it_measured():
-    slow, other = record("slow", slower=5.0), record("triton", "sglang")
+    slow = record("slow", slower=5.0)
+    other = record("triton", "sglang")
     choice = chosen([slow, other])
     assert choice.record == other
     assert "under half of what this accelerator streams" in choice.reason
@@ -201,7 +210,8 @@ def test_a_slow_kernel_serves_only_the_shapes_that_it_measured():
 
 def test_a_slow_table_of_a_format_that_its_engine_runs_otherwise_serves_no_shape():
     named = {"engine": "sglang", "dtype": "w4a16_mxfp4"}
-    slow, quick = record("triton", slower=5.0, **named), record("triton", **named)
+    slow = record("triton", slower=5.0, **named)
+    quick = record("triton", **named)
     other = record("oai", "vllm", dtype="w4a16_mxfp4")
     asked = {"engine": "sglang", "dtype": "mxfp4"}
     assert chosen([slow, other], [rows(slow)], **asked).record == other
@@ -209,7 +219,8 @@ def test_a_slow_table_of_a_format_that_its_engine_runs_otherwise_serves_no_shape
 
 
 def test_the_format_itself_comes_before_its_stand_in_that_measured_the_shape():
-    own, stand_in = record("a", dtype="fp8_block"), record("b", dtype="fp8")
+    own = record("a", dtype="fp8_block")
+    stand_in = record("b", dtype="fp8")
     choice = chosen([own, stand_in], [rows(stand_in, 0.5)], dtype="fp8_block")
     assert choice.record == own
     assert chosen([stand_in], dtype="fp8_block").borrowed == "fp8 kernels"
@@ -275,7 +286,8 @@ IDENTITY = {
     "dtype": "fp8",
     "kernel_source": "test",
 }
-LAUNCH_S, T0_S = 8e-6, 6e-6
+LAUNCH_S = 8e-6
+T0_S = 6e-6
 DEVICES = ("h100_sxm", "h200_sxm", "b200_sxm", "b300_sxm", "gb200", "gb300")
 
 
@@ -339,10 +351,12 @@ def test_launch_times_pass_through_the_table_straight_in_logarithms_flat_beyond(
 
 
 def test_half_of_the_excess_over_another_engine_goes_and_what_is_quicker_stays():
-    own, other = products(), products()
+    own = products()
+    other = products()
     own.loc[own["k"] == 16384, "latency_s"] *= 2.0
     own.loc[own["k"] == 2048, "latency_s"] *= 0.5
-    half, whole = without_excess(own, other, 0.5, ""), without_excess(own, other, 1.0, "+fused")
+    half = without_excess(own, other, 0.5, "")
+    whole = without_excess(own, other, 1.0, "+fused")
     ratio = half.frame["latency_s"] / products()["latency_s"]
     assert ratio[own["k"] == 16384].to_numpy() == pytest.approx(1.5)
     assert ratio[own["k"] == 2048].to_numpy() == pytest.approx(0.5)
@@ -354,7 +368,8 @@ def test_half_of_the_excess_over_another_engine_goes_and_what_is_quicker_stays()
 
 
 def test_rows_without_a_counterpart_stay_as_they_are():
-    own, other = products(), products().query("k < 16384").assign(latency_s=1e-7)
+    own = products()
+    other = products().query("k < 16384").assign(latency_s=1e-7)
     left = without_excess(own, other, 1.0, "").frame
     deep = (own["k"] == 16384).to_numpy()
     assert left["latency_s"].to_numpy()[deep] == pytest.approx(own["latency_s"].to_numpy()[deep])
@@ -379,9 +394,8 @@ def test_only_the_tables_that_time_such_launches_are_split(engine, dtype, ending
 @pytest.mark.parametrize("device", DEVICES)
 def test_the_shipped_static_kernel_is_the_timed_one_less_about_one_launch(device):
     records = load_records(device)
-    static, dynamic = (
-        choose(records, "gemm", "trtllm", "fp8", scales=s).record for s in ("static", "dynamic")
-    )
+    static = choose(records, "gemm", "trtllm", "fp8", scales="static").record
+    dynamic = choose(records, "gemm", "trtllm", "fp8", scales="dynamic").record
     assert static.kernel_source + "+dynamic" == dynamic.kernel_source
     assert 5e-6 < static.value("t0_s") < 7e-6  # other engines' fp8 kernels: 7 us
     assert (
@@ -422,7 +436,8 @@ def test_a_table_of_one_kernel_serves_whatever_scales_are_asked_for():
 
 
 def test_costs_take_static_scales_unless_the_checkpoint_says_dynamic():
-    hardware, dtypes = load_hardware("h200-sxm"), WeightDtypes(attention="fp8", dense="fp8")
+    hardware = load_hardware("h200-sxm")
+    dtypes = WeightDtypes(attention="fp8", dense="fp8")
     static = kernel_costs(hardware, "trtllm", dtypes).dense
     dynamic = kernel_costs(hardware, "trtllm", dtypes, scales="dynamic").dense
     assert dynamic.t0_s - static.t0_s > 7e-6
@@ -434,7 +449,8 @@ def test_where_a_cache_hides_the_small_matrices_they_still_bound_the_launch():
     low, high = launch_bounds(frame)
     assert 5e-6 <= low <= high <= 8e-6
     huge = frame.assign(latency_s=frame["latency_s"] + 20e-6 * (frame["n"] * frame["k"] > 5e7))
-    free, bound = gemm_record(huge, IDENTITY), gemm_record(huge, IDENTITY, cache_bytes=20e6)
+    free = gemm_record(huge, IDENTITY)
+    bound = gemm_record(huge, IDENTITY, cache_bytes=20e6)
     assert bound.value("t0_s") <= high * 1.0001
     assert free.n_rows > bound.n_rows
 

@@ -214,20 +214,16 @@ def test_asking_for_an_unknown_parameter_lists_the_known_ones():
 
 def test_the_cache_s_format_picks_the_attention_kernel() -> None:
     hardware = load_hardware("h200-sxm")
-    wide, narrow = (
-        kernel_costs(hardware, "vllm", WeightDtypes(), kv_dtype=kv).attention
-        for kv in ("bf16", "fp8")
-    )
+    wide = kernel_costs(hardware, "vllm", WeightDtypes(), kv_dtype="bf16").attention
+    narrow = kernel_costs(hardware, "vllm", WeightDtypes(), kv_dtype="fp8").attention
     assert wide != narrow
     assert narrow.tier is Tier.FITTED
 
 
 def test_ungated_experts_get_the_kernels_made_for_them() -> None:
     hardware = load_hardware("h200-sxm")
-    gated, ungated = (
-        kernel_costs(hardware, "trtllm", WeightDtypes(), gated_experts=gated).routed
-        for gated in (True, False)
-    )
+    gated = kernel_costs(hardware, "trtllm", WeightDtypes(), gated_experts=True).routed
+    ungated = kernel_costs(hardware, "trtllm", WeightDtypes(), gated_experts=False).routed
     assert "nongated" in ungated.fit_id
     assert "nongated" not in gated.fit_id
 
@@ -259,7 +255,8 @@ def test_ranks_beyond_a_node_get_the_network_of_the_profile_and_those_within_kee
 
 
 def test_a_network_that_is_not_published_or_as_fast_as_the_links_is_none():
-    unknown, h200 = load_hardware("l40s"), load_hardware("h200-sxm")
+    unknown = load_hardware("l40s")
+    h200 = load_hardware("h200-sxm")
     fast = h200.model_copy(
         update={
             "network_bytes_per_s": h200.network_bytes_per_s.model_copy(

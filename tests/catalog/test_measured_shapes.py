@@ -202,7 +202,8 @@ def test_step_tier_counts_the_measured_layer_component_by_component():
 
 
 def test_rows_of_another_engine_serve_at_the_tier_and_width_of_a_stand_in():
-    own, other = setup_of("qwen3-30b-a3b"), setup_of("qwen3-30b-a3b", engine="other")
+    own = setup_of("qwen3-30b-a3b")
+    other = setup_of("qwen3-30b-a3b", engine="other")
     layer = other.costs.routed.measured
     assert layer.stands_in
     assert set(layer.tier_rank(np.array([1.0, 16.0, 20.0]))) == {Tier.FITTED.rank}

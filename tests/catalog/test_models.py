@@ -110,7 +110,8 @@ def test_computed_totals_are_within_two_percent_and_active_counts_within_five_of
 
 @pytest.mark.parametrize("model_id", model_ids())
 def test_a_profile_names_its_sources_and_carries_no_contradiction(model_id: str) -> None:
-    profile, model = model_profile(model_id), load_model(model_id)
+    profile = model_profile(model_id)
+    model = load_model(model_id)
     assert profile.id == model.id == model_id
     assert model.sources == (profile.config_source,)
     assert model.confidence == profile.config_confidence
@@ -247,10 +248,8 @@ def test_a_broken_quantisation_file_is_refused_by_its_name(tmp_path: Path) -> No
 
 
 def test_a_model_in_a_hugging_face_cache_is_called_after_its_repository(tmp_path: Path) -> None:
-    blobs, snapshot = (
-        tmp_path / "models--Qwen--Qwen3-30B-A3B/blobs",
-        "models--Qwen--Qwen3-30B-A3B/snapshots/0123abcd",
-    )
+    blobs = tmp_path / "models--Qwen--Qwen3-30B-A3B/blobs"
+    snapshot = "models--Qwen--Qwen3-30B-A3B/snapshots/0123abcd"
     blobs.mkdir(parents=True)
     (blobs / "f00").write_text(json.dumps(_profile("qwen3-30b-a3b")))
     (tmp_path / snapshot).mkdir(parents=True)
@@ -319,7 +318,8 @@ def test_a_release_is_chosen_by_format_the_newest_first_and_the_profile_s_own_co
 )
 def test_shipped_formats_of_releases_are_those_in_the_kernel_package_s_files() -> None:
     assert PACKAGE.origin is not None
-    folder, compared = Path(PACKAGE.origin).parent / "model_configs", 0
+    folder = Path(PACKAGE.origin).parent / "model_configs"
+    compared = 0
     for model_id in model_ids():
         for release in model_profile(model_id).published_formats:
             path = folder / (release.checkpoint.replace("/", "--") + "_config.json")

@@ -53,7 +53,8 @@ def test_chat_accepts_less_of_a_draft_than_code() -> None:
 
 
 def test_the_way_back_undoes_the_way_there() -> None:
-    there, back = task_transfer("eagle", "coding", "chat"), task_transfer("eagle", "chat", "coding")
+    there = task_transfer("eagle", "coding", "chat")
+    back = task_transfer("eagle", "chat", "coding")
     lengths = np.array([1.0, 1.8, 2.4])
     assert lengths_on_task(lengths_on_task(lengths, there), back) == pytest.approx(lengths)
     assert there.log_sd == back.log_sd
@@ -101,7 +102,8 @@ def same_heads() -> list[tuple[AcceptanceCurve, AcceptanceCurve]]:
 def test_carried_curves_lie_near_what_the_same_head_measured_there() -> None:
     """The heads are among those that the factors are learnt from: this bounds the form, it is no
     score."""
-    errors, inside = [], []
+    errors = []
+    inside = []
     for one, other in same_heads():
         k = other.n_draft[-1]
         kind = load_drafter(one.drafter_id).kind
@@ -128,14 +130,16 @@ CURVE = "glm-5.2-mtp-coding"
 
 
 def test_a_measured_curve_is_carried_to_the_users_kind_of_text_with_a_wider_band() -> None:
-    measured, transfer = parse_acceptance(CURVE, 7), task_transfer("mtp", "coding", "chat")
+    measured = parse_acceptance(CURVE, 7)
+    transfer = task_transfer("mtp", "coding", "chat")
     found = carried(CURVE, measured, "mtp", "chat", 2048)
     k = np.arange(1, 8)
     assert log_odds(found.accepted_length[1:], k) == pytest.approx(
         log_odds(measured.accepted_length[1:], k) + transfer.log_bias, abs=0.02
     )
     assert (found.carried_from, found.borrowed) == ("coding", False)
-    before, after = (np.log(one.high / one.low)[3] for one in (measured, found))
+    before = np.log(measured.high / measured.low)[3]
+    after = np.log(found.high / found.low)[3]
     assert after > 2.0 * before
     # Between laboratories the odds scatter by the transfer's own log standard deviation.
     odds = np.exp(log_odds(found.accepted_length[3], 3) - BAND_SIGMAS * transfer.log_sd)
@@ -150,7 +154,8 @@ def test_the_curves_own_kind_of_text_leaves_it_alone() -> None:
     assert carried(CURVE, measured, "mtp", "coding", 2048) is measured
     one = parse_acceptance(CURVE, 7)
     narrow = dataclasses.replace(one, low=one.accepted_length * 0.999)
-    near, far = (carried(CURVE, narrow, "mtp", None, context) for context in (4096, 200_000))
+    near = carried(CURVE, narrow, "mtp", None, 4096)
+    far = carried(CURVE, narrow, "mtp", None, 200000)
     assert near is narrow
     assert list(far.accepted_length) == list(measured.accepted_length)
     assert far.low[7] == pytest.approx(1.0 + (measured.accepted_length[7] - 1.0) * 0.939453)
@@ -181,7 +186,8 @@ def test_the_kind_of_text_reaches_the_answer_and_its_words() -> None:
         model_id="glm-5.2", drafter_id="mtp", acceptance=CURVE, hardware_id="b300-sxm", batch_size=4
     )
     scenario = scenario.model_copy(update={"n_gpus": 8, "tensor_parallel": 8})
-    plain, chat = (advise(scenario.model_copy(update={"task": task})) for task in (None, "chat"))
+    plain = advise(scenario.model_copy(update={"task": None}))
+    chat = advise(scenario.model_copy(update={"task": "chat"}))
     assert chat.recommendation.speedup.value < plain.recommendation.speedup.value
     assert any("carried from coding to chat" in one for one in chat.setup.warnings)
     assert "carried from coding to chat, measured on SPEED-Bench coding" in accepted_text(chat)
@@ -191,13 +197,12 @@ def test_the_kind_of_text_reaches_the_answer_and_its_words() -> None:
 def test_carried_lengths_fall_no_further_than_the_measured_ones() -> None:
     """DeepSeek-V4-Pro's dip from 2.55 to 2.54 at K = 7 is noise, no ground to fall from 1.76 to
     1.60 by K = 7."""
-    measured, transfer = (
-        parse_acceptance("deepseek-v4-pro-mtp-coding", 8),
-        task_transfer("mtp", "coding", "chat"),
-    )
+    measured = parse_acceptance("deepseek-v4-pro-mtp-coding", 8)
+    transfer = task_transfer("mtp", "coding", "chat")
     assert transfer is not None
     found = lengths_on_task(measured.accepted_length, transfer)
-    ratio, own = (values[1:] / values[:-1] for values in (found, measured.accepted_length))
+    ratio = found[1:] / found[:-1]
+    own = measured.accepted_length[1:] / measured.accepted_length[:-1]
     assert (own < 1.0).any()
     assert (ratio >= np.minimum(own, 1.0) - 1e-12).all()
     assert found[:3] == pytest.approx([1.0, 1.585, 1.764], abs=2e-3), (

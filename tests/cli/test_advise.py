@@ -177,7 +177,8 @@ def kernel_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from advisor.measured.store_build import build
     from tests.measured.store_package import add_table, fake_package, moe_rows
 
-    path, package = tmp_path / "store.duckdb", fake_package(tmp_path)
+    path = tmp_path / "store.duckdb"
+    package = fake_package(tmp_path)
     add_table(
         tmp_path,
         "gb300/moe/sglang/2.0",

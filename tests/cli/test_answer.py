@@ -362,7 +362,9 @@ ON_NODE = {
 def test_the_answer_counts_the_published_runs_that_lie_outside_its_prediction(run: Run) -> None:
     _, out, _ = run("advise", *SHORT, "--engine", "sglang")
     advice = advise(scenario_from(ON_NODE | {"engine": "sglang"}))
-    below, above, runs = 0, 0, runs_beside(advice.scenario, 8)
+    below = 0
+    above = 0
+    runs = runs_beside(advice.scenario, 8)
     for one in runs:
         (row,) = np.flatnonzero(advice.curve.batches == one.batch_size)
         column = (
@@ -404,7 +406,8 @@ def test_the_end_of_the_gain_is_the_last_batch_that_fits_or_where_it_may_lose() 
     low = sure.curve.low.copy()
     low[fits[-3] :, column] = 0.9
     losing = replace(advice, curve=replace(advice.curve, low=low))
-    before, after = advice.curve.batches[fits[-4]], advice.curve.batches[fits[-3]]
+    before = advice.curve.batches[fits[-4]]
+    after = advice.curve.batches[fits[-3]]
     share = np.log(low[fits[-4], column]) / np.log(
         low[fits[-4], column] / 0.9
     )  # of the way, in logarithms

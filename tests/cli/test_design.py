@@ -28,7 +28,8 @@ SMALL = (
 
 
 def test_an_answer_and_its_files_say_the_same(run: Run, tmp_path: Path) -> None:
-    table, config = tmp_path / "designs.csv", tmp_path / "config.json"
+    table = tmp_path / "designs.csv"
+    config = tmp_path / "config.json"
     asked = (*SMALL, "--objective", "tpot", "--batches", "1:0.25,64:0.75", "--tokens", "1e12")
     code, out, _ = run(*asked, "--csv", table, "--config", config)
     document = json.loads(run(*asked, "--json")[1])

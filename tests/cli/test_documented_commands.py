@@ -63,7 +63,8 @@ def documented() -> Iterator[tuple[str, str, str]]:
         for place, line in enumerate(lines):
             where = f"{page.relative_to(TOP)}:{place + 1}"
             if found := (_README_BLOCK if page.name == "README.md" else _BLOCK).match(line):
-                text, at = found[2], place
+                text = found[2]
+                at = place
                 while re.split(r"\s+#", text)[0].rstrip().endswith("\\"):
                     at += 1
                     text = re.split(r"\s+#", text)[0].rstrip()[:-1] + " " + lines[at].strip()
@@ -182,9 +183,8 @@ def _write_runs(folder: Path) -> None:
     )
     rows = []
     for place, batch in enumerate(batches):
-        plain, round_s = (
-            1e3 * (time + 0.002) for time in (curve.plain_step_s[place], curve.round_s[place, 1])
-        )
+        plain = 1000.0 * (curve.plain_step_s[place] + 0.002)
+        round_s = 1000.0 * (curve.round_s[place, 1] + 0.002)
         values = {"baseline_value": plain, "sd_value": round_s / 2.4, "metric": "tpot_ms"}
         rows.append(named | {"batch_size": batch} | values)
     table = [list(rows[0]), *(each.values() for each in rows)]

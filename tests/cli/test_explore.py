@@ -108,7 +108,8 @@ def test_loads_and_copies_are_taken_as_given(tmp_path: Path, run: Run) -> None:
     assert status == 0
     told = json.loads(out)
     assert [one["redundant"] for one in told["layouts"]] == [0, 0, 0, 16]
-    in_order, balanced = (told["layouts"][place]["fullest_rows_over_mean"][-1] for place in (1, 2))
+    in_order = told["layouts"][1]["fullest_rows_over_mean"][-1]
+    balanced = told["layouts"][2]["fullest_rows_over_mean"][-1]
     assert in_order > 3.0 > 2.0 > balanced  # 144 of 256 parts on one of eight ranks
 
 
@@ -116,9 +117,9 @@ def test_a_trace_s_loads_are_written_and_taken_by_other_commands(tmp_path: Path,
     out = tmp_path / "loads.txt"
     status, told, _ = run("trace", trace_file(tmp_path), "--experts", 128, "--output", out)
     assert (status, f"--expert-loads {out}" in told) == (0, True)
-    assumed, counted = (
-        json.loads(run("advise", *RANKS[1:], *more, "--json")[1])
-        for more in ((), ("--expert-loads", out, "--redundant-experts", "8"))
+    assumed = json.loads(run("advise", *RANKS[1:], *(), "--json")[1])
+    counted = json.loads(
+        run("advise", *RANKS[1:], *("--expert-loads", out, "--redundant-experts", "8"), "--json")[1]
     )
     assert counted["scenario"]["redundant_experts"] == 8
     assert any("assumed formula" in text for text in assumed["warnings"])
@@ -127,7 +128,8 @@ def test_a_trace_s_loads_are_written_and_taken_by_other_commands(tmp_path: Path,
 
 
 def test_a_sweep_writes_its_parts_and_says_how_many(tmp_path: Path, run: Run) -> None:
-    file, out = tmp_path / "grid.yaml", tmp_path / "out"
+    file = tmp_path / "grid.yaml"
+    out = tmp_path / "out"
     file.write_text(
         "acceptance: 2.4@3\nhardware_id: [h100-sxm, h200-sxm]\nbatch_size: [1, 8]\nk_max: 2\n"
     )
@@ -154,7 +156,8 @@ def test_a_sweep_takes_models_and_accelerators_of_ones_own_by_their_content(
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.json").write_text(json.dumps(config))
     (tmp_path / "pod.json").write_text(json.dumps(POD))
-    plan, out = tmp_path / "grid.yaml", tmp_path / "out"
+    plan = tmp_path / "grid.yaml"
+    out = tmp_path / "out"
     own = "a/config.json, b, qwen3-30b-a3b/config.json, qwen3-30b-a3b"
     plan.write_text(
         f"model_id: [{own}]\nhardware_id: [pod.json]\nacceptance: 2.4@3\ndrafter_id: "
@@ -214,7 +217,8 @@ def test_a_varied_field_is_answered_as_advise_answers_it(run: Run, tmp_path: Pat
 def test_machines_vary_as_gpus_are_typed_and_are_placed_as_one_answer_places_them(
     run: Run, tmp_path: Path
 ) -> None:
-    asked, out = ("explore", "deepseek-v3", "--vary", "batch=1,16", "--csv"), tmp_path / "rows.csv"
+    asked = ("explore", "deepseek-v3", "--vary", "batch=1,16", "--csv")
+    out = tmp_path / "rows.csv"
     for typed in (
         ("--vary", "gpus=8xH200,8xB200"),
         ("--gpus", "8", "--vary", "hardware=H200,b200"),

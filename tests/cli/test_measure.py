@@ -68,7 +68,8 @@ def test_ingest_fills_in_and_writes_rows_and_rejects(run, points, tmp_path):
     cells = lines[2].split(",")
     cells[column] = "=1+1"
     points.write_text("\n".join([*lines[:2], ",".join(cells), *lines[3:]]))
-    rows, rejects = tmp_path / "rows.csv", tmp_path / "rejects.csv"
+    rows = tmp_path / "rows.csv"
+    rejects = tmp_path / "rejects.csv"
     more = ("--output", rows, "--rejects", rejects)
     code, out, _ = run("ingest", points, "--set", "weight_dtype=bf16", *more)
     assert code == 0
@@ -265,14 +266,16 @@ def test_predict_and_validate_read_a_table_of_other_headers_by_map(
         "speedup\n"
     )
     row = 'h200-sxm,1,1,qwen3-30b-a3b,vllm,eagle3,3,16,"2,400",1.5\n'
-    plain, theirs = tmp_path / "plain.csv", tmp_path / "theirs.csv"
+    plain = tmp_path / "plain.csv"
+    theirs = tmp_path / "theirs.csv"
     plain.write_text(named + row.replace('"2,400"', "2.4"))
     theirs.write_text(named.replace("batch_size", "people").replace("speedup", "gain") + row)
     option = ("--map", "people=batch_size", "--map", "gain=speedup", "--map", ",=decimal")
     _, wanted, _ = run("predict", plain)
     code, found, said = run("predict", theirs, *option)
     assert code == 0, said
-    first, second = (next(csv.DictReader(io.StringIO(text))) for text in (wanted, found))
+    first = next(csv.DictReader(io.StringIO(wanted)))
+    second = next(csv.DictReader(io.StringIO(found)))
     assert second["predicted_speedup"] == first["predicted_speedup"] != ""
     assert second["people"] == "16"
     assert float(second["measured_over_predicted"]) == pytest.approx(

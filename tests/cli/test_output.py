@@ -151,7 +151,8 @@ def given(
     config: Mapping[str, Any], name: str, way: str, folder: Path, weight_dtype: str | None
 ) -> Scenario:
     """The scenario of a configuration that comes in under a name."""
-    asked, text = {**PLACE, "weight_dtype": weight_dtype}, json.dumps(config)
+    asked = {**PLACE, "weight_dtype": weight_dtype}
+    text = json.dumps(config)
     if way in ("file", "cache"):
         path = folder / (
             f"models--org--{name}/snapshots/0123456789abcdef" if way == "cache" else name
@@ -184,14 +185,10 @@ def test_a_model_is_what_its_config_says_and_not_what_it_is_called(
 ) -> None:
     """The same file answers alike under any name, and one more expert under the same name does
     not."""
-    profile, called = (
-        model_profile(model_id),
-        (model_id, short_name(model_profile(model_id).hf_repo))[place % 2],
-    )
-    config, released = (
-        dict(profile.config),
-        [each.weight_format for each in profile.published_formats],
-    )
+    profile = model_profile(model_id)
+    called = (model_id, short_name(model_profile(model_id).hf_repo))[place % 2]
+    config = dict(profile.config)
+    released = [each.weight_format for each in profile.published_formats]
     named = [
         (name, WAYS_IN[(place + step) % len(WAYS_IN)]) for step, name in enumerate((called, "mine"))
     ]

@@ -124,7 +124,9 @@ def test_predict_and_validate_take_paths_in_cells_and_options_alike(run, folder,
 
 
 def test_written_rows_stay_what_was_measured_when_the_configuration_changes(run, folder):
-    file, first, second = write(folder / "a.csv"), folder / "first.csv", folder / "second.csv"
+    file = write(folder / "a.csv")
+    first = folder / "first.csv"
+    second = folder / "second.csv"
     assert run("ingest", file, "--output", first)[0] == 0
     before = refit_points(written(first))[0]
     (folder / "mine/config.json").write_text(CONFIG_JSON)
@@ -174,7 +176,8 @@ def test_what_is_wrong_with_a_document_is_one_sentence(run, folder, changes, con
 
 
 def test_rows_with_uniform_routing_are_predicted_with_it():
-    natural, uniform = touched(routing="natural"), touched(routing="uniform")
+    natural = touched(routing="natural")
+    uniform = touched(routing="uniform")
     assert uniform == pytest.approx(
         64 * (1 - (1 - 4 / 64) ** 16)
     )  # of 4 sequences x 4 tokens, each 4 of 64

@@ -60,7 +60,8 @@ def test_the_ending_names_the_format(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_json_report_makes_the_same_files_again(run: Run, tmp_path: Path) -> None:
-    first, again = tmp_path / "a", tmp_path / "b"
+    first = tmp_path / "a"
+    again = tmp_path / "b"
     for form in ("json", "pdf"):
         run("report", *QWEN, "--format", form, "-o", f"{first}.{form}", "--date", "2026-01-02")
         code, _, err = run(

@@ -127,7 +127,9 @@ def test_simulate_prints_every_policy(run: Run, process: list[str]) -> None:
 
 def test_the_same_seed_prints_the_same_json(run: Run) -> None:
     arguments = ["simulate", *NGRAM, *FEW, "--process", "switching", "--json"]
-    one, two, other = (run(*arguments, "--seed", seed)[1] for seed in ("3", "3", "4"))
+    one = run(*arguments, "--seed", "3")[1]
+    two = run(*arguments, "--seed", "3")[1]
+    other = run(*arguments, "--seed", "4")[1]
     assert one == two
     assert one != other
     policies = json.loads(one)["policies"]

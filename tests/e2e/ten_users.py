@@ -14,7 +14,8 @@ from typing import Any
 from tests.e2e.app_server import DONE, new_context, running_browser, started_app
 from tests.e2e.views import ANSWER, SCENARIO
 
-USERS, ROUNDS = 10, 4
+USERS = 10
+ROUNDS = 4
 LIMIT_BYTES = 1 << 30
 _HEADLINE = "batch => window.moeLive?.taken === batch"
 _WATCH = """batch => {
@@ -95,7 +96,8 @@ def ten_users() -> Load:
             page.goto(f"{url}/?{SCENARIO}", wait_until="commit")
         for page in pages:
             page.wait_for_selector(ANSWER, timeout=120_000)
-        cpu, browsers_cpu = cpu_s(pid), _browsers_cpu_s(pid)
+        cpu = cpu_s(pid)
+        browsers_cpu = _browsers_cpu_s(pid)
         for number in range(ROUNDS):
             start = time.perf_counter()
             for user, page in enumerate(pages):

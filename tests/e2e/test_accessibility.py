@@ -40,7 +40,8 @@ def background(page: Any) -> str:
 def no_violation_in_either_theme(page: Any) -> None:
     """Hold a page that is open in the light theme, then in the dark one."""
     page.wait_for_timeout(400)  # fades and colour transitions
-    light, found = background(page), {"light": violations(page)}
+    light = background(page)
+    found = {"light": violations(page)}
     page.emulate_media(color_scheme="dark")
     page.wait_for_timeout(700)
     assert background(page) != light, "the page did not turn dark"

@@ -86,7 +86,8 @@ def test_the_report_downloads_in_every_format_and_each_opens(
     assert {row["scenario_hash"] for row in rows} == {hash_}
     assert {int(row["n_draft"]) for row in rows} >= {1, 2, 3}
 
-    opened, asked = context.new_page(), []
+    opened = context.new_page()
+    asked = []
     opened.on("request", lambda sent: asked.append(sent.url))
     opened.goto((tmp_path / files["HTML"][0]).as_uri())
     drawn = "[...document.querySelectorAll('figure img')].map(one => one.naturalWidth > 0)"
@@ -147,7 +148,8 @@ def test_a_session_sees_nothing_of_another(browser: Any, app_url: str) -> None:
     untouched."""
     first, second = (new_context(browser) for _ in range(2))
     try:
-        mine, theirs = first.new_page(), second.new_page()
+        mine = first.new_page()
+        theirs = second.new_page()
         open_page(theirs, app_url, "measure")
         refitted(mine, app_url)
         mine.get_by_role("link", name="Serve").first.click()

@@ -37,14 +37,17 @@ def open_app(page: Any, url: str) -> None:
 def expected(scenario: Scenario) -> tuple[str, str]:
     """What the first screen says of a scenario: how its title starts, and a figure below it."""
     advice = advise(scenario)
-    answer, plain = advice.recommendation, advice.drafts[0]
+    answer = advice.recommendation
+    plain = advice.drafts[0]
     if fit_of(advice.setup) is not None:
         return "Does not fit", "GiB"
     if not answer.n_draft:
         return "Do not draft", f"{plain.tpot_s * 1e3:.3g} ms per token without"
     gain = f"{answer.speedup.value:.2f}×"
     tokens = f"{answer.n_draft} token{'s' if answer.n_draft > 1 else ''}"
-    hardly, low, high = answer.speedup.value < 1.1, answer.speedup.low, answer.speedup.high
+    hardly = answer.speedup.value < 1.1
+    low = answer.speedup.low
+    high = answer.speedup.high
     said = (
         f"{gain} modelled"
         if headline(advice, answer.n_draft).endswith("published")

@@ -114,7 +114,8 @@ def test_the_batch_that_may_lose_is_where_the_library_s_range_reaches_below_1(
     """The likely range of the schedule's K, from there to the last batch that drafts; none where it
     stays above."""
     found = asked(rules, advice, "[mayLose(m, al, schedule(m, al)), schedule(m, al)]")
-    curve, lose = advice.curve, 0
+    curve = advice.curve
+    lose = 0
     batches = np.arange(1, found[1][-1]["last"] + 1)
     low = interpolate_batches(curve.batches, curve.low, batches)
     for batch in batches[::-1].tolist():
@@ -195,10 +196,8 @@ def test_a_batch_changes_the_headline_s_k_to_another_one_alone(rules: Any) -> No
     """At 24 the headline has K = 2 and the schedule 3: its change to 2 is none of the headline."""
     advice = advise(CASES["gpt-oss"])
     found = asked(rules, advice, "[outcome(m, 24, al).k, flips(m, 24, al, schedule(m, al))]")
-    own, later = (
-        found[0],
-        [one for one in advice.k_by_batch if one.batch_start > 24 and one.n_draft != found[0]],
-    )
+    own = found[0]
+    later = [one for one in advice.k_by_batch if one.batch_start > 24 and one.n_draft != found[0]]
     batches = [one for one in found[1] if one["what"] == "batch"]
     assert own != int(k_at(advice.k_by_batch, 24))
     assert [(one["value"], one["k"]) for one in batches] == [
@@ -591,7 +590,8 @@ def words_on_screen(page: Any) -> list[str]:
 
 
 def test_the_payload_s_curves_are_the_same_whatever_batch_of_the_grid_is_asked_about() -> None:
-    one, other = (live_answer(advise(Scenario(**GPT_OSS, batch_size=batch))) for batch in (16, 64))
+    one = live_answer(advise(Scenario(**GPT_OSS, batch_size=16)))
+    other = live_answer(advise(Scenario(**GPT_OSS, batch_size=64)))
     assert one["speedup"] == other["speedup"]
     assert one["draws"] == other["draws"]
 
@@ -628,7 +628,8 @@ def test_the_chart_s_csv_ends_where_memory_does(page: Any, app_url: str) -> None
     with page.expect_download() as found:
         page.locator(".live .legend button").click()
     lines = Path(found.value.path()).read_text(encoding="utf-8").split()[1:]
-    curve, largest = advise(scenario).curve, advise(scenario).setup.memory.largest_batch
+    curve = advise(scenario).curve
+    largest = advise(scenario).setup.memory.largest_batch
     batches = [int(batch) for batch in curve.batches if batch <= largest]
     assert max(batches) < max(curve.batches)
     assert sorted({int(line.split(",")[0]) for line in lines}) == batches
@@ -636,10 +637,8 @@ def test_the_chart_s_csv_ends_where_memory_does(page: Any, app_url: str) -> None
 
 def test_a_click_that_closes_a_menu_is_none_on_the_chart(first_page: Any, app_url: str) -> None:
     open_page(first_page, app_url, "serve")
-    plot, batch = (
-        first_page.locator(".live .plot").first,
-        first_page.get_by_label("Batch, exact value"),
-    )
+    plot = first_page.locator(".live .plot").first
+    batch = first_page.get_by_label("Batch, exact value")
     first_page.get_by_role("button", name="Share", exact=True).click()
     first_page.get_by_text("Link to this page").wait_for()
     plot.click(position={"x": 200, "y": 300}, force=True)

@@ -72,7 +72,8 @@ STATES: dict[str, dict[str, Any]] = {
 
 def told(advice: Advice) -> dict[str, Any]:
     """Every text and figure of an answer and of the first screen, to six digits."""
-    own, k = advice.recommendation, advice.recommendation.n_draft
+    own = advice.recommendation
+    k = advice.recommendation.n_draft
     fit = fit_of(advice.setup)
     found: dict[str, Any] = {
         "verdict": own.verdict,

@@ -51,7 +51,8 @@ def _row(rule: Rule) -> str:
 
 
 def _test(one: Condition) -> str:
-    tested, limit = quantity(one.quantity), one.limit
+    tested = quantity(one.quantity)
+    limit = one.limit
     if limit.of is not None:
         against = (
             quantity(limit.of).words

@@ -74,7 +74,8 @@ def predictions() -> dict[str, list[float]]:
 
 def main() -> None:
     """Print what moved; with --write, accept it."""
-    old, new = pinned_predictions(), predictions()
+    old = pinned_predictions()
+    new = predictions()
     print(f"speedup at K = {N_DRAFT}, batch {', '.join(map(str, BATCHES))}")
     for name, values in new.items():
         before = old.get(name)

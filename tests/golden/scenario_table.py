@@ -9,7 +9,8 @@ from advisor.predict.field_rows import FieldRow
 from advisor.predict.scenario_fields import FIELDS
 
 FILE = Path(__file__).resolve().parents[2] / "docs/scenarios.md"
-_BEFORE, _AFTER = "(`python -m tests.golden.scenario_table`).\n\n", "\n## Examples\n"
+_BEFORE = "(`python -m tests.golden.scenario_table`).\n\n"
+_AFTER = "\n## Examples\n"
 _HEAD = "| setting | on screen | meaning | values | default | option |\n|---|---|---|---|---|---|\n"
 
 

@@ -109,7 +109,8 @@ class Terminal(io.StringIO):
 
 def printed(command: str) -> str:
     """Standard output and error of a command, one after the other."""
-    out, err = Terminal(), io.StringIO()
+    out = Terminal()
+    err = io.StringIO()
     with (
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),

@@ -62,7 +62,8 @@ def _serve(frame: pd.DataFrame) -> bytes:
     metadata."""
     lines = []
     for row in _rows(frame):
-        batch, tpot = float(str(row["batch_size"])), float(str(row["tpot_s"]))
+        batch = float(str(row["batch_size"]))
+        tpot = float(str(row["tpot_s"]))
         lines.append(
             {
                 "backend": "vllm",

@@ -104,7 +104,8 @@ def at_most(seconds: int) -> Iterator[None]:
 
 
 def called(arguments: tuple[str, ...]) -> tuple[int, str, str]:
-    out, err = io.StringIO(), io.StringIO()
+    out = io.StringIO()
+    err = io.StringIO()
     code = 0
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), at_most(ONE_FILE_S):
         try:
@@ -179,7 +180,8 @@ def _model(given: UserFile) -> None:
 
 
 def _accelerator(given: UserFile) -> None:
-    st.session_state["hw_file"], st.session_state["hardware_id"] = given, "h200-sxm"
+    st.session_state["hw_file"] = given
+    st.session_state["hardware_id"] = "h200-sxm"
     _take_hardware_file()
 
 

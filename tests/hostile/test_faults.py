@@ -57,7 +57,8 @@ def damage(data: bytes, kind: int, rng: np.random.Generator) -> bytes:
 def test_damaged_stores_have_a_status_that_says_how_to_mend_them(tmp_path: Path) -> None:
     path = tmp_path / "advisor.duckdb"
     build(path, kernels=None)
-    whole, rng = path.read_bytes(), np.random.default_rng(SEED)
+    whole = path.read_bytes()
+    rng = np.random.default_rng(SEED)
     problems = 0
     for number in range(24):
         path.write_bytes(damage(whole, number % 4, rng))
@@ -183,7 +184,8 @@ def test_a_pipe_that_nobody_reads_is_refused_and_one_that_is_read_is_written(
 def test_a_file_is_replaced_as_a_whole_or_stays_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    old, link = tmp_path / "report.md", tmp_path / "link.md"
+    old = tmp_path / "report.md"
+    link = tmp_path / "link.md"
     old.write_text("old")
     old.chmod(0o640)
     link.symlink_to(old.name)

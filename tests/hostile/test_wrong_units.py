@@ -98,7 +98,8 @@ def test_better_is_never_said_of_a_refit_that_stays_far_off():
 
 
 def test_a_refit_that_the_data_speak_against_is_written_only_by_force(tmp_path: Path, run):
-    bad, out = tmp_path / "bad.csv", tmp_path / "my.refit"
+    bad = tmp_path / "bad.csv"
+    out = tmp_path / "my.refit"
     bad.write_bytes(table(("tpot_s",), times("tpot_s", GPUS), GPUS))
     code, text, error = run("fit", str(bad), "--output", str(out))
     assert code == 2

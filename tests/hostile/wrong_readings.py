@@ -22,8 +22,10 @@ from advisor.measured.multipliers import multiplier_prior
 from advisor.measured.observations import NAMES, QUANTITIES, joined, log_predicted
 from advisor.measured.points import judged_rows, measured_times, refit_points
 
-INPUT_TOKENS, OUTPUT_TOKENS = 1000.0, 200.0
-SCATTER, TILT = 0.03, 0.05
+INPUT_TOKENS = 1000.0
+OUTPUT_TOKENS = 200.0
+SCATTER = 0.03
+TILT = 0.05
 """Log scatter of one time, and log standard deviation of a drift from the smallest batch to the
 largest. [-]"""
 _FULL = {1: 1.7, 2: 2.1, 3: 2.4, 5: 2.7}
@@ -181,7 +183,8 @@ def synthetic(deployment: Deployment, without: tuple[str, ...] = ()) -> pd.DataF
 def with_what_follows(frame: pd.DataFrame) -> pd.DataFrame:
     """Rounds, speedups over the plain row of the same batch, and whole requests, from the times per
     token."""
-    batch, tpot = frame["batch_size"].astype(float), frame["tpot_s"].astype(float)
+    batch = frame["batch_size"].astype(float)
+    tpot = frame["tpot_s"].astype(float)
     plain = (
         tpot.where(frame["draft_tokens_k"] == 0)
         .groupby([frame.get("_cell", batch)])
@@ -417,10 +420,8 @@ def _of_machines(one: Deployment) -> list[File]:
     other = synthetic(
         Deployment(**{**vars(one), "stated": {**one.stated, "hardware_id": one.sibling}})
     )
-    drafting, host = (
-        synthetic(one, names)
-        for names in (("drafter", "draft_host"), ("host", "round_host", "launch"))
-    )
+    drafting = synthetic(one, ("drafter", "draft_host"))
+    host = synthetic(one, ("host", "round_host", "launch"))
     said = (
         (frame.assign(hardware_id=one.sibling), other),
         (frame.assign(model_id=one.sister), frame),

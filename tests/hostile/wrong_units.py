@@ -13,7 +13,8 @@ from tests.measured.refit_synthetic import synthetic_points
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)
 GPUS = 4
-_INPUT, _OUTPUT = 1000.0, 200.0
+_INPUT = 1000.0
+_OUTPUT = 200.0
 Change = Callable[[pd.DataFrame], Mapping[str, object]]
 
 
@@ -26,7 +27,8 @@ def right(gpus: int = 1) -> pd.DataFrame:
     frame = synthetic_points(
         BATCHES, (0, 1, 3, 5), truth=truth, noise=0.03, quantity="tpot_s", **placed
     )
-    batch, tpot = frame["batch_size"].astype(float), frame["tpot_s"].astype(float)
+    batch = frame["batch_size"].astype(float)
+    tpot = frame["tpot_s"].astype(float)
     ttft = 0.02 + 0.001 * batch
     base = tpot.groupby(batch).transform("first")
     drafting = frame["draft_tokens_k"] > 0

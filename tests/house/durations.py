@@ -11,7 +11,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "testing.md"
-START, END = "<!-- durations: python -m tests.house.durations FILE -->", "<!-- end of durations -->"
+START = "<!-- durations: python -m tests.house.durations FILE -->"
+END = "<!-- end of durations -->"
 SLOWEST = 30
 
 

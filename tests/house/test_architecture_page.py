@@ -34,7 +34,8 @@ def test_the_rooms_are_those_that_imports_are_held_to_in_their_order() -> None:
 
 
 def test_every_file_that_a_change_is_sent_to_exists() -> None:
-    asked_most, rest = rows_under("to change"), rows_under("more to change")
+    asked_most = rows_under("to change")
+    rest = rows_under("more to change")
     assert len(asked_most) == 12
     for what, where in [*asked_most, *rest]:
         named = re.findall(r"`([\w./-]+)`", where)

@@ -18,7 +18,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGE, STUDIES = ROOT / "advisor", ROOT / "studies"
+PACKAGE = ROOT / "advisor"
+STUDIES = ROOT / "studies"
 FLOORS = [
     {"prediction", "profiling"},
     {"profiles", "text"},

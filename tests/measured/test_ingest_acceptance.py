@@ -92,10 +92,8 @@ def test_engines_are_summed() -> None:
 
 
 def test_two_scrapes_give_what_was_counted_between_them() -> None:
-    before, after = (
-        scrape(5_000, [100, 50]),
-        scrape(15_000, [8_100, 4_050]) + scrape(10_000, [8_000, 4_000], engine=1),
-    )
+    before = scrape(5_000, [100, 50])
+    after = scrape(15_000, [8_100, 4_050]) + scrape(10_000, [8_000, 4_000], engine=1)
     found = read_acceptance_file("after", after.encode(), ("before", before.encode()))
     assert found.conditional == pytest.approx((0.8, 0.5))
     assert found.n_drafts == 20_000
@@ -103,7 +101,8 @@ def test_two_scrapes_give_what_was_counted_between_them() -> None:
 
 
 def test_a_restarted_server_and_swapped_scrapes_are_told() -> None:
-    low, high = scrape(5_000, [100, 50]).encode(), scrape(15_000, [8_100, 4_050]).encode()
+    low = scrape(5_000, [100, 50]).encode()
+    high = scrape(15_000, [8_100, 4_050]).encode()
     with pytest.raises(AdvisorError, match=r"fell from 15000 in b to 5000 in a; .* restarted"):
         read_acceptance_file("a", low, ("b", high))
     with pytest.raises(AdvisorError, match="no round"):
@@ -153,7 +152,8 @@ def test_label_values_may_hold_commas_braces_and_escaped_quotes() -> None:
 
 
 def test_the_command_prints_a_text_that_a_scenario_takes(run: Run, tmp_path: Path) -> None:
-    before, after = tmp_path / "before.txt", tmp_path / "after.txt"
+    before = tmp_path / "before.txt"
+    after = tmp_path / "after.txt"
     before.write_text(scrape(100, [10, 5]))
     after.write_text(scrape(10_100, [8_010, 4_005]))
     code, out, _ = run("acceptance", before, after, "--k-max", 4)
@@ -211,7 +211,8 @@ def test_a_histogram_of_rounds_gives_conditional_probabilities() -> None:
     found = rates_from_histogram({0: 20, 1: 30, 2: 50}, "test")
     assert found.conditional == pytest.approx((0.8, 0.625))
     assert found.n_drafts == 100
-    mean, second = 1.3, (30 + 4 * 50) / 100
+    mean = 1.3
+    second = (30 + 4 * 50) / 100
     assert found.relative_error == pytest.approx(np.sqrt((second - mean**2) / 100) / 2.3)
     assert falling([0.8, 0.4, 0.5, 0.6]).tolist() == pytest.approx([0.8, 0.5, 0.5, 0.5])
     assert falling([0.9, 0.5]).tolist() == [0.9, 0.5]

@@ -103,7 +103,8 @@ def read(text: str, name: str = "x.csv"):
 
 
 def test_rows_and_refusals_count_on_through_the_files_and_baselines_are_found_across_them():
-    one, two = read(PLAIN, "plain.csv"), read(DRAFTED, "drafted.csv")
+    one = read(PLAIN, "plain.csv")
+    two = read(DRAFTED, "drafted.csv")
     both = combine([one, two]).result
     assert both.frame.index.tolist() == [2, 5]
     assert both.rejects["line"].tolist() == [3, 6]
@@ -114,7 +115,8 @@ def test_rows_and_refusals_count_on_through_the_files_and_baselines_are_found_ac
 
 
 def test_the_hash_names_the_set_of_files_in_any_order_and_kernel_tables_are_not_of_it():
-    one, two = read(PLAIN), read(DRAFTED)
+    one = read(PLAIN)
+    two = read(DRAFTED)
     assert combine([one, two]).sha256 == combine([two, one]).sha256 != one.sha256
     assert combine([one]) is one
     kernels = read_upload("k.csv", (FIXTURES / "kernel_table_constructed.csv").read_bytes())

@@ -17,7 +17,8 @@ from advisor.physics.routing_trace import fit_sequences
 from advisor.prediction import AdvisorError
 from advisor.profiling.routing_draw import Routing, draw_routing
 
-N, K = 64, 4
+N = 64
+K = 4
 
 
 def synthetic(sequences=30, tokens=128, layers=4, n=N, k=K, cv=0.5, phi=0.15, rho=0.25, seed=1):
@@ -230,7 +231,8 @@ def test_ids_that_cannot_be_are_refused(sequences, reason):
 
 
 def test_more_sequences_narrow_the_intervals():
-    few, many = (fit_sequences(list(synthetic(n)), N).fit.affinity_interval for n in (6, 60))
+    few = fit_sequences(list(synthetic(6)), N).fit.affinity_interval
+    many = fit_sequences(list(synthetic(60)), N).fit.affinity_interval
     assert many[1] - many[0] < few[1] - few[0]
 
 

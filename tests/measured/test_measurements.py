@@ -81,7 +81,8 @@ def test_a_dataset_agrees_with_its_meta_lists_each_source_and_is_plain_utf8_with
 def test_printed_speedups_follow_from_their_two_values(name: str, least: int):
     _, frame = read_dataset(MEASUREMENTS / name)
     both = frame[(frame["baseline_value"] != "") & (frame["sd_value"] != "")]
-    baseline, sd = both["baseline_value"].astype(float), both["sd_value"].astype(float)
+    baseline = both["baseline_value"].astype(float)
+    sd = both["sd_value"].astype(float)
     lower_is_better = both["metric"].isin(["tpot_ms", "request_latency_s"])
     expected = (sd / baseline).where(~lower_is_better, baseline / sd)
     stated = both["speedup"].astype(float)
@@ -198,10 +199,8 @@ def test_sweeps_are_listed_as_they_describe_themselves(tmp_path: Path) -> None:
 
 
 def test_a_compressed_sweep_reads_like_a_plain_one(tmp_path: Path) -> None:
-    plain, packed = (
-        read_sweep(write_sweep(tmp_path / "a")),
-        read_sweep(write_sweep(tmp_path / "b", packed=True)),
-    )
+    plain = read_sweep(write_sweep(tmp_path / "a"))
+    packed = read_sweep(write_sweep(tmp_path / "b", packed=True))
     pd.testing.assert_frame_equal(plain.rows, packed.rows)
 
 
@@ -276,7 +275,8 @@ def test_verification_ratios_pair_rows_of_one_shape_and_count_every_q(tmp_path: 
     one = ratios[
         (ratios["n_experts"] == 64) & (ratios["n_active"] == 2) & (ratios["batch_size"] == 4)
     ]
-    top, bottom = layer_row(64, 2, 32, 1)["time_p20_s"], layer_row(64, 2, 4, 1)["time_p20_s"]
+    top = layer_row(64, 2, 32, 1)["time_p20_s"]
+    bottom = layer_row(64, 2, 4, 1)["time_p20_s"]
     measured = one.loc[one["tokens_per_sequence"] == 8, "measured_ratio"].item()
     assert measured == pytest.approx(top / bottom, rel=1e-6)
 

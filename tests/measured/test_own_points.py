@@ -80,7 +80,8 @@ def test_advise_and_curve_take_the_file_and_say_what_it_was_used_for(file: Path,
         out.split()
     )
     asked = ("curve", *OPTIONS, "--batches", "128", "--k", "0")
-    plain, own = (run(*asked, *more)[1] for more in ((), ("--plain-sweep", str(file))))
+    plain = run(*asked, *())[1]
+    own = run(*asked, *("--plain-sweep", str(file)))[1]
     tpot = [
         float(text.splitlines()[1].split(",")[text.splitlines()[0].split(",").index("tpot_ms")])
         for text in (plain, own)

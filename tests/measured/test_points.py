@@ -37,7 +37,8 @@ ROW = {
 
 
 def test_the_first_collection_is_read_where_none_is_named_and_every_cell_of_all_is_text() -> None:
-    first, every = published_rows(), published_rows(*COLLECTIONS)
+    first = published_rows()
+    every = published_rows(*COLLECTIONS)
     assert first.equals(published_rows(FIRST_COLLECTION))
     assert len(every) > len(first) > 700
     assert set(every.columns) - set(first.columns) <= set(COLUMNS["points"])
@@ -92,7 +93,8 @@ def test_a_row_with_a_defect_is_set_aside_with_its_reason() -> None:
 
 def test_a_pass_cannot_be_shorter_than_reading_its_weights_at_the_nominal_bandwidth() -> None:
     setup = point_of(ROW).setup
-    one, many = least_pass_s(setup, 1, 1), least_pass_s(setup, 64, 4)
+    one = least_pass_s(setup, 1, 1)
+    many = least_pass_s(setup, 64, 4)
     assert one < many
     # All 30.5e9 parameters but the embedding, two bytes each, over 4.8 TB/s.
     assert many <= 2 * 30.5e9 / 4.8e12

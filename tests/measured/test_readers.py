@@ -170,7 +170,8 @@ def test_kernel_table_reads_the_same_from_csv_and_parquet_and_damage_or_no_laten
     text = (FOLDER / "kernel_table_constructed.csv").read_bytes()
     out = io.BytesIO()
     pd.read_csv(io.BytesIO(text)).to_parquet(out)
-    one, two = read_upload("x", text).result, read_upload("x", out.getvalue()).result
+    one = read_upload("x", text).result
+    two = read_upload("x", out.getvalue()).result
     pd.testing.assert_frame_equal(
         one.frame.reset_index(drop=True), two.frame.reset_index(drop=True)
     )
@@ -282,10 +283,8 @@ def test_a_format_in_a_model_s_name_fills_an_empty_cell_and_is_said(name, given,
 
 
 def test_what_a_name_says_stands_once_with_its_files_whenever_the_files_are_joined():
-    header, names = (
-        "model_id,hardware_id,batch_size,tpot_s,weight_dtype",
-        ("Qwen3-8B-FP8", "Qwen3-8B-FP8", "Qwen3-8B"),
-    )
+    header = "model_id,hardware_id,batch_size,tpot_s,weight_dtype"
+    names = ("Qwen3-8B-FP8", "Qwen3-8B-FP8", "Qwen3-8B")
     texts = [
         f"{header}\n{name},h200-sxm,{batch},0.01,\n" for batch, name in enumerate(names, start=1)
     ]
@@ -492,7 +491,8 @@ def test_llama_benchy_is_read_from_a_quotation_and_a_rate_of_all_users_is_no_rat
 
 def test_a_trtllm_report_without_draft_statistics_asks_for_k():
     text = (FOLDER / "trtllm_bench_constructed.log").read_text()
-    start, end = text.index("= DECODING"), text.index("= DATASET")
+    start = text.index("= DECODING")
+    end = text.index("= DATASET")
     result = read_upload("x", (text[:start] + text[end:]).encode()).result
     assert missing(result)["draft_tokens_k"] is None
     two = read_upload("x", (text + text.replace("10.0000", "11.0000")).encode()).result

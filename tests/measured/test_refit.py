@@ -83,7 +83,8 @@ def test_data_that_agree_with_the_model_move_nothing():
 def test_five_points_help_in_the_mean_and_seldom_hurt(grid):
     prior, observed = grid
     rng = np.random.default_rng(7)
-    before, after = [], []
+    before = []
+    after = []
     for _ in range(240):
         truth = np.linalg.cholesky(prior.covariance) @ rng.standard_normal(len(NAMES))
         noise = prior.residual_log_sd * rng.standard_normal(len(observed.line))
@@ -159,7 +160,8 @@ def test_an_outlier_is_set_aside_with_its_line_and_does_not_change_the_rest():
     clean = synthetic_points(BATCHES, truth={"round_host": 3.0}, noise=0.02)
     spoilt = clean.copy()
     spoilt.loc[10, "speedup"] *= 2.5
-    result, expected = refit(spoilt), refit(clean.drop(index=10))
+    result = refit(spoilt)
+    expected = refit(clean.drop(index=10))
     assert [item.line for item in result.outliers] == [10]
     assert "all other rows" in result.outliers[0].reason
     assert "line 10" in result.sentence
@@ -258,7 +260,8 @@ def test_slower_kernels_take_exactly_that_much_longer():
     points, _ = refit_points(synthetic_points((1, 16), (3,)))
     setup = points[0].setup
     twice = replace(setup, costs=slower(setup.costs, 2.0))
-    one, two = (curve_for(item, [1, 64], [3]).plain_components for item in (setup, twice))
+    one = curve_for(setup, [1, 64], [3]).plain_components
+    two = curve_for(twice, [1, 64], [3]).plain_components
     for name, time in one.items():
         assert two[name] == pytest.approx(
             time * (1.0 if name in ("host", "launch") else 2.0), rel=1e-12
@@ -270,10 +273,8 @@ def test_a_refit_of_links_scales_the_network_between_nodes_too():
     setup = load_setup(Scenario(acceptance="2.4@3", **wide))
     said = "on=h200-sxm/vllm/vllm;n=13;data=3219dd51bbca;communication=2/0.3;corr=0/0/0/0/0/0/0/0/0/0;scatter=0.05"  # noqa: E501
     refitted_setup = load_setup(Scenario(acceptance="2.4@3", refit=said, **wide))
-    before, after = (
-        curve_for(one, [64], [3]).plain_components["communication"]
-        for one in (setup, refitted_setup)
-    )
+    before = curve_for(setup, [64], [3]).plain_components["communication"]
+    after = curve_for(refitted_setup, [64], [3]).plain_components["communication"]
     assert setup.costs.network is not None
     assert after == pytest.approx(2.0 * before, rel=1e-9)
     slowed = replace(setup, costs=slower(setup.costs, 2.0))
@@ -295,7 +296,8 @@ def test_the_largest_accelerator_group_is_fitted_and_the_rest_says_so():
 
 def test_a_computed_speedup_counts_once_not_again_as_its_own_time():
     frame = synthetic_points((1, 2, 4), (3,))
-    frame["tpot_s"], frame["derived"] = 5e-3, "speedup"
+    frame["tpot_s"] = 5e-3
+    frame["derived"] = "speedup"
     points, _ = refit_points(frame)
     assert [name for point in points for name in point.observations.quantity] == ["speedup"] * 3
 
@@ -322,7 +324,8 @@ def test_a_scenario_carries_the_refit_into_every_prediction_its_hash_and_its_lin
     by_result = curve_for(refitted(point.setup, result), [4], [3])
     assert by_scenario.round_s == pytest.approx(by_result.round_s, rel=1e-3)
     assert by_scenario.plain_step_s == pytest.approx(by_result.plain_step_s, rel=1e-3)
-    answer, shipped = advise(own), advise(plain)
+    answer = advise(own)
+    shipped = advise(plain)
     assert answer.recommendation.speedup.value < shipped.recommendation.speedup.value
     assert f"refitted on {result.n_points} uploaded points" in answer.recommendation.verdict
     assert answer.recommendation.speedup.because.endswith(
@@ -382,8 +385,10 @@ def test_errors_are_of_all_values_and_apart_by_kind() -> None:
     times = synthetic_points((1, 8, 32), (0,), quantity="tpot_s")
     times.loc[:, "tpot_s"] *= [1.0, 1.08, 1.0]
     found = refit(pd.concat([speedups, times], ignore_index=True).rename_axis("line"))
-    rows, errors = found.rows, found.own_errors
-    before, after = ((rows[name] / rows["measured"] - 1.0).abs() for name in ("before", "left_out"))
+    rows = found.rows
+    errors = found.own_errors
+    before = (rows["before"] / rows["measured"] - 1.0).abs()
+    after = (rows["left_out"] / rows["measured"] - 1.0).abs()
     assert (errors.before.n, errors.after.n) == (6, 6)
     assert errors.after.mape == pytest.approx(after.mean())
     assert errors.before.mape == pytest.approx(before.mean())
@@ -426,7 +431,8 @@ def test_fifty_runs_of_each_setting_move_constants_as_far_as_their_mean_does() -
         for _ in range(15)
     ]
     frame = pd.concat(runs, ignore_index=True).rename_axis("line")
-    found, alone = refit(frame), refit(once)
+    found = refit(frame)
+    alone = refit(once)
     assert (found.repeats.n_rows, found.repeats.n_settings) == (len(frame), len(once))
     assert found.repeats.log_sd == pytest.approx(0.01, rel=0.1)
     assert not any(one.at_bound for one in (*found.parameters, *alone.parameters))

@@ -24,7 +24,8 @@ def test_a_weight_format_in_the_name_counts_where_the_row_states_none() -> None:
 
 
 def test_a_prompt_of_no_tokens_is_a_short_one() -> None:
-    short, unstated = question_of(ROW | {"input_tokens": "0"}), question_of(ROW)
+    short = question_of(ROW | {"input_tokens": "0"})
+    unstated = question_of(ROW)
     assert short.scenario == unstated.scenario
     assert "context_tokens=2048" in short.assumed
     with_output = question_of(ROW | {"input_tokens": "0", "output_tokens": "512"}).scenario
@@ -56,9 +57,8 @@ def test_a_batch_timed_until_its_last_sequence_waits_for_the_slowest() -> None:
         "accepted_length": "1.875",
         "accepted_length_same_run": "1",
     }
-    steady, last = (
-        question_of(row | {"batch_kind": kind}) for kind in ("concurrency", "until_last")
-    )
+    steady = question_of(row | {"batch_kind": "concurrency"})
+    last = question_of(row | {"batch_kind": "until_last"})
     assert steady.scenario.acceptance == "1.875@3"
     shares = {
         batch: sum(
@@ -216,9 +216,8 @@ def test_a_benchmark_of_one_prompt_touches_fewer_experts_than_others() -> None:
         "gpu_count": "8",
         "tensor_parallel": "8",
     }
-    mixed, one = (
-        question_of(row | {"dataset": name}).scenario for name in ("MT-Bench", "llm_decode_bench")
-    )
+    mixed = question_of(row | {"dataset": "MT-Bench"}).scenario
+    one = question_of(row | {"dataset": "llm_decode_bench"}).scenario
     assert mixed.routing == "auto"
     cv, affinity, _ = (float(part.split("/")[0]) for part in one.routing.split(","))
     # Sequences meet as two distant tokens of one do: (J + (1 - J) phi) N/k - 1 of

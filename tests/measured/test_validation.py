@@ -296,9 +296,8 @@ def test_other_published_runs_of_a_setup_bring_its_stated_chance_closer_to_what_
         ]
     )
     gain = (judged["measured"] > 1.0).astype(float)
-    before, after = (
-        (gain - stated) ** 2 for stated in (judged["predicted_chance"], chance.clip(upper=1.0))
-    )
+    before = (gain - judged["predicted_chance"]) ** 2
+    after = (gain - chance.clip(upper=1.0)) ** 2
     assert after.mean() < 0.95 * before.mean()
     publication = judged["source_title"]
     assert (
@@ -424,13 +423,19 @@ OWN_TESTS = {
 def test_a_column_that_describes_a_run_changes_its_prediction_or_is_said(column: str) -> None:
     """Lengths of a prompt were predicted with, a stated context was not: another number, and not a
     word."""
-    before, after = (
-        predict_rows(pd.DataFrame([row], dtype=str))
+    before = (
+        predict_rows(pd.DataFrame([RUN], dtype=str))
         .filter(like="predicted")
         .iloc[0]
         .astype(str)
         .tolist()
-        for row in (RUN, RUN | {column: OTHERWISE[column]})
+    )
+    after = (
+        predict_rows(pd.DataFrame([RUN | {column: OTHERWISE[column]}], dtype=str))
+        .filter(like="predicted")
+        .iloc[0]
+        .astype(str)
+        .tolist()
     )
     assert before != after
 
@@ -485,7 +490,9 @@ def pick(points, rows):
 
 
 def test_growth_is_smooth_at_the_ridge_and_linear_beyond():
-    share, base, ridge = 0.5, 1.02, 100.0
+    share = 0.5
+    base = 1.02
+    ridge = 100.0
     edge = 50.0
     below, above = growth([edge - 1e-6, edge + 1e-6], share, base, ridge)
     assert above - below < 1e-5
@@ -514,7 +521,8 @@ def test_every_eleventh_of_228_points_predicts_the_rest_for_ten_truths():
     assert len(points.batch_size) == 228
     fitted = np.zeros(228, bool)
     fitted[::11] = True
-    rms, plain = [], []
+    rms = []
+    plain = []
     for seed in range(10):
         rng = np.random.default_rng(seed)
         exact = moesd_speedup(truth(rng), FLOORS.ridge_tokens, points)

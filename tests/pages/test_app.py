@@ -78,7 +78,8 @@ def test_each_page_has_one_title_and_no_error(page: str) -> None:
 
 
 def test_the_browser_is_given_the_library_s_own_answer() -> None:
-    test, advice = app(), advise(START)
+    test = app()
+    advice = advise(START)
     data = live(test)
     assert test.session_state["_scenario"] == START
     assert (data["batch"], data["k"], data["key"]) == (START.batch_size, advice.curve_k, START.hash)
@@ -109,7 +110,8 @@ def test_what_the_browser_sends_is_taken_by_its_names(monkeypatch: pytest.Monkey
 def test_numbers_command_and_engine_always_go_together(engine: str, starts: str) -> None:
     asked = {"model_id": "deepseek-v3", "n_gpus": "8", "tensor_parallel": "8", "drafter_id": "mtp"}
     test = app(hardware_id="h200-sxm", acceptance="3.4@3", batch_size="32", engine=engine, **asked)
-    data, own = live(test), advise(test.session_state["_scenario"])
+    data = live(test)
+    own = advise(test.session_state["_scenario"])
     assert own.scenario.engine == engine
     assert data["speedup"][row(data)] == pytest.approx(own.curve.speedup[own.batch_index], rel=1e-4)
     assert data["command"]["text"].startswith(starts)
@@ -158,8 +160,11 @@ def test_why_splits_the_verification_as_the_laws_do() -> None:
         drafter_id="mtp",
         acceptance="2.8@3",
     )
-    data, advice = live(test, "live_why"), advise(test.session_state["_scenario"])
-    place, column, curve = advice.batch_index, advice.curve.column(3), advice.curve
+    data = live(test, "live_why")
+    advice = advise(test.session_state["_scenario"])
+    place = advice.batch_index
+    column = advice.curve.column(3)
+    curve = advice.curve
     share = curve.plain_components["routed"][place] / curve.plain_step_s[place]
     growth = curve.touched_verify[place, column] / curve.touched_plain[place]
     assert data["amdahl"][place][column] == pytest.approx(1 + share * (growth - 1), rel=1e-3)
@@ -242,10 +247,8 @@ def test_every_field_has_a_widget_numbers_say_their_range_and_models() -> None:
     texts_typed = {item.key for item in test.text_input}
     typed = texts_typed | {name for name, key in TYPED.items() if key in texts_typed}
     assert shown | typed >= {name for name in NAMES if FIELDS[name].widget is not None}
-    models, places = (
-        test.selectbox(key="model_id").options,
-        test.selectbox(key="hardware_id").options,
-    )
+    models = test.selectbox(key="model_id").options
+    places = test.selectbox(key="hardware_id").options
     assert "Qwen3-30B-A3B · top-8 of 128" in models
     assert "H200 SXM · 141 GiB" in places
     assert models == sorted(set(models), key=str.lower)
@@ -378,7 +381,8 @@ def test_a_checkpoint_s_name_is_typed_for_the_model_and_says_its_weights() -> No
 
 
 def test_the_drafter_follows_the_model_and_a_typed_length_ends_with_its_own() -> None:
-    test, own = app(), app(acceptance="2.4@3")
+    test = app()
+    own = app(acceptance="2.4@3")
     fresh = test.session_state["_scenario"].acceptance
     for one in (test, own):
         one.selectbox(key="model_id").set_value("deepseek-v3").run()
@@ -655,10 +659,8 @@ def test_trust_is_one_page_that_shows_the_odds_and_the_claims_of_the_sources_wit
     None
 ):
     test = app("trust", acceptance="2.4@3")
-    claims, shown = (
-        read_claims(),
-        next(item.value for item in test.dataframe if "Claim" in item.value),
-    )
+    claims = read_claims()
+    shown = next(item.value for item in test.dataframe if "Claim" in item.value)
     assert len(shown) == len(claims)
     assert f"{len(claims)} claims" in texts(test)
     assert sorted(shown["State"]) == sorted(found.state for found in read_findings().values())

@@ -105,7 +105,8 @@ def test_a_model_is_opened_as_it_was_ranked() -> None:
     test = panel(rank_names="qwen3.5-35b")
     board = board_for(test.session_state["_scenario"], BoardAsked(names="qwen3.5-35b"))
     press(test, "rank_open")
-    scenario, one = test.session_state["_scenario"], board.standings[0]
+    scenario = test.session_state["_scenario"]
+    one = board.standings[0]
     assert one.accepted == "borrowed"
     assert (scenario.model_id, scenario.n_gpus, scenario.drafter_id) == (
         "qwen3.5-35b-a3b",

@@ -85,7 +85,8 @@ def test_headline_line_files_and_command_are_the_answer_s_own_and_every_chart_ha
 
 
 def test_the_dials_start_at_today_s_design_and_mine_is_today_s() -> None:
-    test, own = page(), baseline_experts(ANSWER.space)
+    test = page()
+    own = baseline_experts(ANSWER.space)
     assert [dial(test, name).value for name in DIALS] == [
         dial_value(found, found.own) for found in dials(ANSWER.space, own)
     ]
@@ -109,7 +110,8 @@ def test_a_turned_dial_moves_mine_alone_and_stands_in_the_typed_design() -> None
 def test_the_design_behind_a_held_dial_is_named_under_the_pointer_and_to_a_screen_reader() -> None:
     test = page(design_mine="N64 k8 s0 w768")
     dial_held = dials(ANSWER.space, Experts(64, 8, 0.0, 768))[0]
-    held, loss = dial_held.held[dial_held.own], dial_held.loss[dial_held.own]
+    held = dial_held.held[dial_held.own]
+    loss = dial_held.loss[dial_held.own]
     best = costed(ANSWER.space, experts_of(ANSWER.space, ANSWER.space.best or 0))
     retuned = costed(ANSWER.space, parse_experts(held, Experts(1, 1, 0.0, 1)))
     assert loss == pytest.approx(retuned.tpot_s / best.tpot_s - 1, abs=1e-3)
@@ -354,7 +356,8 @@ def test_the_times_of_serve_stand_under_the_pointer_where_they_are_others(model_
         update={"model_id": model_id, "hardware_id": "b200-sxm", "batch_size": 64}
     )
     answer = design_answer(design_space(asked))
-    space, best = answer.space, answer.recommended
+    space = answer.space
+    best = answer.recommended
     config = json.dumps(experts_config(space, experts_of(space, best.index)))
     own = {"model_id": "own", "model_config_json": config}
     if routing := routing_in_serve(space, experts_of(space, best.index)):
@@ -366,7 +369,8 @@ def test_the_times_of_serve_stand_under_the_pointer_where_they_are_others(model_
         for scenario, at in ((opened_there, 1), (asked, 2))
     ]
     own_ms = 1e3 * space.question.mean_tpot_s(space.baseline.served.tpot_s[:, 0])
-    line, about = below_headline(answer), about_figures(answer)
+    line = below_headline(answer)
+    about = about_figures(answer)
     assert f"{own_ms:.2f}" in line
     assert "Serve" not in line
     here = [1e3 * space.question.mean_tpot_s(space.tpot_s[:, best.index]), own_ms]

@@ -73,7 +73,8 @@ def test_a_file_that_names_no_model_says_what_it_is_read_as_and_follows_the_bar(
         "long.csv",
         LONG.encode(),
     )
-    test.session_state["model_id"], test.session_state["hardware_id"] = "qwen3-30b-a3b", "h100-sxm"
+    test.session_state["model_id"] = "qwen3-30b-a3b"
+    test.session_state["hardware_id"] = "h100-sxm"
     test.run()
     assert not test.exception
     assert "No row is of" not in texts(test)

@@ -125,7 +125,8 @@ def test_beyond_this_machine_measuring_is_off_unless_allowed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(profile, "find_spec", lambda _: object())
-    here, proxied = "http://127.0.0.1:8501/profile", "https://advisor.example.org/profile"
+    here = "http://127.0.0.1:8501/profile"
+    proxied = "https://advisor.example.org/profile"
     assert profile.refusal("127.0.0.1", here) == ""
     assert profile.refusal("localhost", None) == ""
     for address, url in (("0.0.0.0", here), (None, here), ("127.0.0.1", proxied)):

@@ -101,7 +101,8 @@ def test_the_page_comes_with_the_app_s_style_and_is_whole(port: int, path: str) 
     with urllib.request.urlopen(
         urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=wanted)
     ) as answer:
-        body, headers = answer.read(), answer.headers
+        body = answer.read()
+        headers = answer.headers
     assert body.count(element().encode()) == 1
     assert body.index(element().encode()) < body.index(b"</head>")
     assert body.rstrip().endswith(b"</html>")

@@ -32,9 +32,8 @@ def test_a_dense_model_has_no_trace_to_upload() -> None:
 
 def test_acceptance_from_metrics_is_shown_and_used_in_the_scenario() -> None:
     test = page()
-    later, before = (
-        scrape(n, counts).encode() for n, counts in ((15_000, [8_100, 4_050]), (5_000, [100, 50]))
-    )
+    later = scrape(15000, [8100, 4050]).encode()
+    before = scrape(5000, [100, 50]).encode()
     zone(test).set_value([("before.txt", before, ""), ("metrics.txt", later, "")]).run()
     assert "10,000 rounds, 2 draft positions" in texts(test)
     assert any("Accepted length 2.20 at K = 2, the longest measured" in alt for alt in alts(test))

@@ -406,7 +406,8 @@ BAR = {"hardware_id": "h100-sxm", "n_gpus": "2", "tensor_parallel": "2", "batch_
 
 
 def test_what_cannot_be_read_leaves_what_was_read_filled_in_and_refitted_before() -> None:
-    good, stays = ("runs.csv", RUNS, ""), "What was read before stays: runs.csv."
+    good = ("runs.csv", RUNS, "")
+    stays = "What was read before stays: runs.csv."
     table = (
         b"num_tokens,hidden_size,inter_size,topk,num_experts,latency\n"
         + b"16,2048,768,8,128,0.1\n" * 3
@@ -454,7 +455,8 @@ def test_undoing_a_refit_or_forgetting_its_upload_ends_its_use_and_one_that_came
     test = upload(page(), "mine.csv", points)
     assert "refit" in test.button(key="forget").help
     press(test, "refit_upload", "use_refit")
-    carried, before = scenario(test).refit, zone(test).key
+    carried = scenario(test).refit
+    before = zone(test).key
     press(test, "undo_refit")
     assert carried
     assert scenario(test).refit is None
@@ -657,7 +659,8 @@ def test_a_file_of_a_scenario_that_cannot_be_leaves_the_bar_and_the_page_whole()
     assert not [button for button in test.button if button.key == "bar_to_file"], (
         "this model has no MTP module"
     )
-    test.session_state["model_id"], test.session_state["drafter_id"] = "qwen3-30b-a3b", "mtp"
+    test.session_state["model_id"] = "qwen3-30b-a3b"
+    test.session_state["drafter_id"] = "mtp"
     test.run()
     assert not test.exception, "Share opens where there is no answer"
     assert "no multi-token-prediction module" in test.error[0].value

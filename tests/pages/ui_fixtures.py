@@ -34,7 +34,8 @@ def hand_curve(scale: float = 1.0, extrapolated_from: float = 256) -> Curve:
     plain = 5e-3 * batches**0.3
     length = 1 + 0.6 * drafts
     round_s = length * plain[:, None] / speedup
-    low, high = speedup * 0.9, speedup * 1.1
+    low = speedup * 0.9
+    high = speedup * 1.1
     return Curve(
         batches=batches,
         drafts=drafts,

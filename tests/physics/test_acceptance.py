@@ -189,7 +189,8 @@ def test_interpolating_every_second_point():
     misses = []
     for curve in acceptance_curves():
         if curve.n_draft == (1, 2, 3, 4, 5, 6, 7, 8):
-            at, length = np.array(curve.n_draft[::2]), np.array(curve.accepted_length[::2])
+            at = np.array(curve.n_draft[::2])
+            length = np.array(curve.accepted_length[::2])
             found = module._from_points(at, length, 7, False, "left out")
             misses += [
                 found.accepted_length[k] / curve.accepted_length[k - 1] - 1 for k in (2, 4, 6)

@@ -109,7 +109,8 @@ KV_BYTES_PER_TOKEN = {
 
 @pytest.mark.parametrize("model_id", model_ids())
 def test_a_token_adds_the_cache_bytes_that_a_hand_count_gives(model_id: str) -> None:
-    model, beyond_windows = load_model(model_id), 2**20
+    model = load_model(model_id)
+    beyond_windows = 2**20
     added = kv_bytes(model, 2 * beyond_windows) - kv_bytes(model, beyond_windows)
     assert float(added) / beyond_windows == pytest.approx(KV_BYTES_PER_TOKEN[model_id], rel=1e-12)
 
@@ -186,7 +187,8 @@ def test_latent_attention_decodes_absorbed_and_its_cache_is_not_split() -> None:
 
 
 def test_compressed_attention_keeps_a_window_beside_its_entries() -> None:
-    model, context = load_model("deepseek-v4-flash"), 100_000
+    model = load_model("deepseek-v4-flash")
+    context = 100_000
     csa = (512 + 128) * context / 4 + 512 * 128
     hca = 512 * context / 128 + 512 * 128
     window_only = 512 * 128
@@ -209,7 +211,8 @@ def test_window_layers_stop_growing_at_the_window_and_caches_broadcast_over_batc
 
 def test_linear_layers_keep_a_state_whatever_the_context() -> None:
     model = load_model("qwen3-next-80b-a3b")
-    recurrent, convolution = 32 * 128 * 128, (2 * 16 * 128 + 32 * 128) * 3
+    recurrent = 32 * 128 * 128
+    convolution = (2 * 16 * 128 + 32 * 128) * 3
     state = 36 * (recurrent + convolution) * 4
     assert float(state_bytes(model)) == state
     assert float(kv_bytes(model, 0, batch_size=3)) == 3 * state
@@ -217,7 +220,8 @@ def test_linear_layers_keep_a_state_whatever_the_context() -> None:
 
 
 def test_mamba_states_match_their_papers_shapes() -> None:
-    jamba, nemotron = load_model("jamba-v0.1"), load_model("nemotron-3-nano")
+    jamba = load_model("jamba-v0.1")
+    nemotron = load_model("nemotron-3-nano")
     assert float(state_bytes(jamba)) == 28 * (8192 * 16 + 8192 * 3) * 4
     assert float(state_bytes(nemotron)) == 23 * (64 * 64 * 128 + (64 * 64 + 2 * 8 * 128) * 3) * 4
 
@@ -240,7 +244,8 @@ def test_cache_never_shrinks_with_context(context: int, more: int, model_id: str
 
 def test_weight_bytes_follow_the_format_of_each_component() -> None:
     model = load_model("gpt-oss-120b")
-    counts, parts = parameter_counts(model), weight_bytes_by_component(model)
+    counts = parameter_counts(model)
+    parts = weight_bytes_by_component(model)
     assert parts["routed"] == pytest.approx(counts.routed * (0.5 + 1 / 32))
     assert parts["attention"] == counts.attention * 2
     assert weight_bytes(model) == pytest.approx(sum(parts.values()))

@@ -39,7 +39,8 @@ def cores(setup: Setup) -> dict[str, Core]:
 def test_recurrent_layers_move_their_state_at_one_rate_whatever_the_cache_s_format(
     engine: str,
 ) -> None:
-    wide, narrow = cores(hybrid("bf16", engine)), cores(hybrid("fp8", engine))
+    wide = cores(hybrid("bf16", engine))
+    narrow = cores(hybrid("fp8", engine))
     assert narrow["linear"].time_s == pytest.approx(wide["linear"].time_s)
     assert narrow["linear"].cost == wide["full"].cost
     assert narrow["full"].read_bytes < wide["full"].read_bytes

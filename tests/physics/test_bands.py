@@ -140,7 +140,9 @@ def test_a_covariance_without_any_error_can_still_be_drawn_from() -> None:
 
 
 def test_equal_costs_have_equal_draws_and_kernels_measured_apart_have_their_own() -> None:
-    first, again, apart = make_draws(COSTS), make_draws(COSTS), make_draws(COSTS, kernel_seed=5)
+    first = make_draws(COSTS)
+    again = make_draws(COSTS)
+    apart = make_draws(COSTS, kernel_seed=5)
     assert len(first.residual_z) == N_DRAWS == 256
     assert first.per_k_z.shape == (256, 65), "K from 0 to 64"
     for name, values in first.factor.items():
@@ -203,7 +205,8 @@ def test_fewer_experts_never_save_more_than_nine_tenths_of_their_time() -> None:
 def test_a_large_total_is_made_a_few_draws_at_a_time_and_is_the_same() -> None:
     rng = np.random.default_rng(1)
     for points in (2, 30_000, 100_000):
-        factors, times = rng.random((9, 2)), rng.random((2, points))
+        factors = rng.random((9, 2))
+        times = rng.random((2, points))
         np.testing.assert_allclose(_weighted_sums(factors, times), factors @ times, rtol=1e-12)
     assert _ONE_THREAD < 2**18, "below the size at which OpenBLAS takes more threads"
 
@@ -215,7 +218,8 @@ def test_drift_grows_with_each_doubling_of_the_batch_from_four_sequences_on() ->
 def test_what_is_unexplained_is_common_to_all_k_but_for_a_fiftieth_of_each_own() -> None:
     """0.29 and 0.21 of a scenario: of the first, 0.02 belongs to each K; the squares of the rest
     add."""
-    unexplained, beyond = np.array([[0.29, 0.02]]), np.array([[0.0, 0.21]])
+    unexplained = np.array([[0.29, 0.02]])
+    beyond = np.array([[0.0, 0.21]])
     common = np.sqrt([0.29**2 - 0.02**2, 0.21**2])
     k = np.array([1, 5])
     found = wobble(draws(1, residual_z=np.array([2.0])), unexplained, beyond, k)

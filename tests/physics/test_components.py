@@ -88,7 +88,8 @@ def test_overheads_are_drawn_together_kernels_measured_apart_share_no_error() ->
         *("reread_share", "verified_per_token"),
     ) == OVERHEAD_NAMES
     assert np.shape(costs.overhead_log_covariance) == (len(JOINT), len(JOINT))
-    together, apart = make_draws(costs, n_draws=8), make_draws(costs, n_draws=8, kernel_seed=1)
+    together = make_draws(costs, n_draws=8)
+    apart = make_draws(costs, n_draws=8, kernel_seed=1)
     moved = {
         name
         for name in together.factor

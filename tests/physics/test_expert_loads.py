@@ -77,9 +77,12 @@ def test_a_trace_too_short_for_a_step_is_refused() -> None:
 
 
 def test_a_rank_s_time_goes_by_its_choices_over_the_mean_rank_s_at_each_length() -> None:
-    layer, layout, rng = SETUP.routed_layer, contiguous(128, 8), np.random.default_rng
+    layer = SETUP.routed_layer
+    layout = contiguous(128, 8)
+    rng = np.random.default_rng
     chosen = drawn_choices(skewed_loads(128, 8, 0.5, 2, rng(0)), 8, 4, 3, rng(1))
-    whole, first = (rank_counts(chosen[:, :tokens], layout, rng(2)) for tokens in (3, 1))
+    whole = rank_counts(chosen[:, :3], layout, rng(2))
+    first = rank_counts(chosen[:, :1], layout, rng(2))
     seconds = layer.rank_seconds(layout, whole, 4)
     assert seconds[:, :1] == pytest.approx(layer.rank_seconds(layout, first, 4))
     assert seconds == pytest.approx(

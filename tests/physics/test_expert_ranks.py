@@ -54,7 +54,8 @@ def test_the_published_example_of_eplb_comes_back_with_groups_of_experts_togethe
     )
     assert np.sort(found.rank_loads(EPLB_LOADS)) == pytest.approx(np.sort(rank_loads))
     for layer in found.expert_of_slot:
-        first, second = set(layer[:8] // 3), set(layer[8:] // 3)
+        first = set(layer[:8] // 3)
+        second = set(layer[8:] // 3)
         assert not first & second
 
 
@@ -108,7 +109,8 @@ def test_equal_loads_give_ranks_that_carry_the_same(copies: int) -> None:
 
 def test_some_layers_of_a_layout_are_those_layers() -> None:
     loads = skewed_loads(16, 2, 0.8, 5, np.random.default_rng(0))
-    whole, some = balanced(loads, 4, 4), np.array([1, 3])
+    whole = balanced(loads, 4, 4)
+    some = np.array([1, 3])
     assert (
         whole.of_layers(some).rank_loads(loads[some]).tolist()
         == whole.rank_loads(loads)[some].tolist()
@@ -209,7 +211,8 @@ def test_choices_of_an_expert_with_copies_go_to_both() -> None:
 def test_copies_of_a_planted_hot_expert_relieve_the_fullest_rank_and_add_experts_to_read() -> None:
     loads = fitted_loads(np.r_[20.0, np.ones(31)][None], 4)
     chosen = drawn_choices(loads, 4, 64, 2, RNG(1))
-    fullest, read = [], []
+    fullest = []
+    read = []
     for copies in (0, 8, 16):
         found = rank_counts(chosen, balanced(loads, 8, copies), RNG(2))
         fullest.append(found.pairs[-1, 0].max())

@@ -116,7 +116,9 @@ def test_effective_rates_stay_below_the_peak_on_every_accelerator(dtype: Compute
 
 
 def test_a_format_without_native_units_computes_at_the_bf16_rate():
-    a100, h100, b300 = (load_hardware(name) for name in ("a100-80gb-sxm", "h100-sxm", "b300-sxm"))
+    a100 = load_hardware("a100-80gb-sxm")
+    h100 = load_hardware("h100-sxm")
+    b300 = load_hardware("b300-sxm")
     assert compute_dtype(a100, "fp8") == "bf16"
     assert compute_dtype(a100, "fp8_block") == "bf16"
     assert effective_flops(a100, "fp8").value == effective_flops(a100, "bf16").value
@@ -154,7 +156,8 @@ def test_an_unreliable_launch_intercept_is_replaced_by_the_assumed_one():
 
 def test_export_variants_keep_the_chip_and_lose_links():
     for variant, original in (("a800-80gb-sxm", "a100-80gb-sxm"), ("h800-sxm", "h100-sxm")):
-        less, full = load_hardware(variant), load_hardware(original)
+        less = load_hardware(variant)
+        full = load_hardware(original)
         assert effective_bandwidth(less, "bf16").value == effective_bandwidth(full, "bf16").value
         assert less.link_bytes_per_s.value < full.link_bytes_per_s.value
         assert less.kernel_table_device == full.kernel_table_device

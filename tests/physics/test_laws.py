@@ -587,7 +587,8 @@ def fixed_cost(node: ast.BinOp) -> bool:
 
 def root_of_powers(node: ast.BinOp) -> bool:
     """(... + x**p) ** (1 / p)"""
-    left, right = node.left, node.right
+    left = node.left
+    right = node.right
     if not (
         isinstance(node.op, ast.Pow)
         and isinstance(right, ast.BinOp)

@@ -132,7 +132,8 @@ def test_equal_quality_neighbours_of_qwen3_30b_a3b(
 
 def test_the_second_law_has_its_published_optima() -> None:
     # arXiv:2509.23678: 6.78 active experts, shared share 0.315
-    counts, shares = np.linspace(1, 20, 19001), np.linspace(0, 1, 10001)
+    counts = np.linspace(1, 20, 19001)
+    shares = np.linspace(0, 1, 10001)
     assert counts[expert_mix_loss(30e9, 3e9, counts, 0.3).argmin()] == pytest.approx(
         6.78, abs=0.005
     )

@@ -182,14 +182,17 @@ def test_query_rows_fill_blocks_of_16_for_each_kv_head_and_all_verified_tokens_s
 
 def test_queries_that_choose_their_own_entries_share_no_block() -> None:
     sparse = GQA.model_copy(update={"kind": "sparse", "window_tokens": 2048})
-    one, four = (attention_work(sparse, 8.0, q, 9999.0, 1, 2.0)[1] for q in (1.0, 4.0))
+    one = attention_work(sparse, 8.0, 1.0, 9999.0, 1, 2.0)[1]
+    four = attention_work(sparse, 8.0, 4.0, 9999.0, 1, 2.0)[1]
     assert four == 4 * one == 4 * 8 * 4 * 16 * 2048 * 4 * 128
 
 
 def test_a_window_bounds_what_is_read_and_a_compressed_cache_shrinks_it() -> None:
     windowed = GQA.model_copy(update={"kind": "sliding", "window_tokens": 128})
     compressed = GQA.model_copy(update={"compression": 4.0, "local_window_tokens": 100})
-    batch, q, context = 1.0, 1.0, 9999.0
+    batch = 1.0
+    q = 1.0
+    context = 9999.0
     assert float(attention_work(windowed, batch, q, context, 1, 2.0)[0]) == 128 * 1024 * 2
     assert (
         float(attention_work(compressed, batch, q, context, 1, 2.0)[0]) == (2500 + 100) * 1024 * 2
@@ -209,7 +212,8 @@ def test_each_query_of_sparse_attention_chooses_its_own_entries_but_never_more_t
         query_heads=1,
         flops_per_head_and_key=1,
     )
-    batch, context = 1.0, 31996.0
+    batch = 1.0
+    context = 31996.0
     read, _ = attention_work(sparse, batch, 4.0, context, 1, 1.0)
     assert float(read) == 4 * 2048 * 576 + 32000 * 128
     short, _ = attention_work(sparse, batch, 4.0, 2996.0, 1, 1.0)
@@ -275,7 +279,8 @@ def test_more_of_anything_never_takes_less_time(
 
 
 def test_a_grid_of_designs_is_one_call_and_each_equals_its_own() -> None:
-    experts, width = np.array([32.0, 64.0])[:, None], np.array([512.0, 768.0, 1024.0])
+    experts = np.array([32.0, 64.0])[:, None]
+    width = np.array([512.0, 768.0, 1024.0])
     shape = MoeShape(4, experts, 8, width, 2048, 3, 0)
     given = {"batch_size": 4, "tokens_per_sequence": 2, "context_tokens": 100}
     grid = total(**given, touched=experts / 2, moe=shape)
@@ -322,7 +327,8 @@ def test_a_counted_slowest_rank_takes_the_place_of_the_assumed_one() -> None:
     # rows an expert.
     moved = 16 * (4 * 1024 + 2 * 3 * 512) + 4 * 16 * 1024
     for touched, on_rank, rows in ((32, 5, 16.0), (4, 0.625, 25.6 + 7.5)):  # in tiles of 16 rows
-        weights, flops = 3 * 1024 * 512 * 2 * on_rank, 2 * 3 * 1024 * 512 * on_rank * rows
+        weights = 3 * 1024 * 512 * 2 * on_rank
+        flops = 2 * 3 * 1024 * 512 * on_rank * rows
         expected = laws.routed_layers(
             W=weights, U=on_rank, F=flops, A=moved, N=72, ep=8, **MOE.symbols
         )
@@ -333,10 +339,8 @@ def test_a_counted_slowest_rank_takes_the_place_of_the_assumed_one() -> None:
         MOE, Placement(1, 2, 0, balance), shape, np.asarray(16.0), np.asarray(1.0), touched, "bf16"
     )
     for ranks in (1, 2):
-        counted, assumed = (
-            routed_time(MOE, Placement(1, ranks), shape, 16, 32, "bf16", uneven=each)
-            for each in (uneven, None)
-        )
+        counted = routed_time(MOE, Placement(1, ranks), shape, 16, 32, "bf16", uneven=uneven)
+        assumed = routed_time(MOE, Placement(1, ranks), shape, 16, 32, "bf16", uneven=None)
         assert (counted == assumed) == (ranks == 1)
     assert (
         components(placement=placement)["routed"] != components(placement=Placement(1, 8))["routed"]
@@ -354,7 +358,8 @@ def test_rows_of_padding_attend_to_nothing_and_no_rank_holds_a_copy_unless_told(
 
 def test_of_the_ranks_that_may_be_slowest_a_layer_waits_for_the_one_that_takes_longest() -> None:
     shape = MoeShape(1, 64, 4, 512, 1024, 3, 0)
-    reads, serves = (np.array(each)[:, None, None] for each in ([1.5, 1.0], [1.0, 3.0]))
+    reads = np.array([1.5, 1.0])[:, None, None]
+    serves = np.array([1.0, 3.0])[:, None, None]
     balance = RankBalance(np.array([16.0]), reads, serves, np.array([[1.0]]), 64.0)
     waits = {}
     for tokens in (16.0, 4096.0):  # weights decide a small step, arithmetic a large one
@@ -369,9 +374,8 @@ def test_an_expert_exchange_waits_for_the_rank_that_receives_most() -> None:
     one = np.array([[1.0]])
     (uneven,) = RankBalance(np.array([1.0]), one[None], one[None], 1.5 * one, 128.0).at(1, 1)
     rows = np.asarray(64.0)
-    plain, waits = (
-        exchanges(MODEL, COSTS, Placement(1, 8), rows, shape, found)[0] for found in (None, uneven)
-    )
+    plain = exchanges(MODEL, COSTS, Placement(1, 8), rows, shape, None)[0]
+    waits = exchanges(MODEL, COSTS, Placement(1, 8), rows, shape, uneven)[0]
     start = 2 * shape.count * 20e-6
     assert float(waits.time_s - start) == pytest.approx(1.5 * float(plain.time_s - start))
 
@@ -401,17 +405,19 @@ def test_what_leaves_the_node_takes_the_network_beside_the_links(
 
 def test_ranks_of_one_node_take_no_network() -> None:
     costs = dataclasses.replace(COSTS, network=NETWORK)
-    rows, shape = np.asarray(64.0), MoeShape.of(MODEL)
-    alone, beside = (
-        exchanges(MODEL, each, Placement(1, 8), rows, shape)[0] for each in (COSTS, costs)
-    )
+    rows = np.asarray(64.0)
+    shape = MoeShape.of(MODEL)
+    alone = exchanges(MODEL, COSTS, Placement(1, 8), rows, shape)[0]
+    beside = exchanges(MODEL, costs, Placement(1, 8), rows, shape)[0]
     assert float(beside.time_s) == float(alone.time_s)
 
 
 def bend(weights: float, rows: float, launches: int) -> float:
     """One layer's matrix products by hand: launches, and the smooth maximum of reading 2 bytes each
     and arithmetic."""
-    read, work, p = weights * 2 / 4e12, 2 * rows * weights / 8e14, GEMM.sharpness
+    read = weights * 2 / 4e12
+    work = 2 * rows * weights / 8e14
+    p = GEMM.sharpness
     return launches * 4e-6 + (read**p + work**p) ** (1 / p)
 
 
@@ -437,9 +443,11 @@ def test_each_component_of_a_pass_on_two_ranks_by_hand() -> None:
     parts = components(
         MIXED, costs, Placement(2), batch_size=4, tokens_per_sequence=3, context_tokens=100
     )
-    qkvo, d = GQA.projection_params, 2048
+    qkvo = GQA.projection_params
+    d = 2048
     core = laws.attention_core
-    read, flops = 4 * 103 * 1024 * 2 / 2, 4 * max(3 * 32 / 2, 16 * 4 / 2) * 103 * 512
+    read = 4 * 103 * 1024 * 2 / 2
+    flops = 4 * max(3 * 32 / 2, 16 * 4 / 2) * 103 * 512
     attention = core(
         R=read, F=flops, p=costs.attention.sharpness, t0=1e-5, BW=3.5e12, F_attn=5e14, L=6
     )
@@ -506,13 +514,15 @@ def test_experts_narrower_than_their_ranks_are_split_in_width() -> None:
     assert (Placement(8, 2).attention_groups, Placement(2, 8).attention_groups) == (1, 4)
     shape = MoeShape.of(MODEL)
     assert shape is not None
-    whole, split = (expert_shape(shape, place) for place in (Placement(), Placement(8, 2)))
+    whole = expert_shape(shape, Placement())
+    split = expert_shape(shape, Placement(8, 2))
     assert whole == (2048, 768, 8, 64, 3, 1)
     assert split == (2048, 192, 8, 64, 3, 2)
 
 
 def test_an_array_of_shapes_is_none_that_a_kernel_was_measured_with() -> None:
-    one, two = np.array([64.0]), np.array([32.0, 64.0])
+    one = np.array([64.0])
+    two = np.array([32.0, 64.0])
     assert expert_shape(MoeShape(4, one, 8, 768, 2048, 3, 0), Placement()) == (
         2048,
         768,
@@ -533,10 +543,8 @@ def test_the_measured_shape_takes_its_own_rows_and_any_other_the_curve_by_rows_o
     form = float(routed_time(MOE, Placement(), shape, 12, 40, "bf16"))
     curve = ((1.2, 1.0), (2.4, 1.5), (4.8, 1.0))
     rows = MeasuredLayer((2048, 768, 8, 64, 3, 1), ((6.0, 2.0), (12.0, 3.0)), 0.05)
-    bent, measured = (
-        dataclasses.replace(MOE, curve=curve),
-        dataclasses.replace(MOE, curve=curve, measured=rows),
-    )
+    bent = dataclasses.replace(MOE, curve=curve)
+    measured = dataclasses.replace(MOE, curve=curve, measured=rows)
     assert float(routed_time(bent, Placement(), shape, 12, 40, "bf16")) == pytest.approx(1.5 * form)
     assert float(routed_time(measured, Placement(), shape, 12, 40, "bf16")) == pytest.approx(
         3.0 * form
@@ -617,7 +625,9 @@ def test_parts_that_a_model_does_not_have_take_no_time_at_every_batch() -> None:
 def test_messages_take_as_long_as_measured_at_their_size() -> None:
     """An all-reduce of 16 rows of 2048 and an exchange of what 8 experts of each row are sent, on
     half of the group."""
-    place, bytes_, sent = Placement(2, 8), 16 * 2048 * 2, 16 * 2048 * 2 / 2 * 8
+    place = Placement(2, 8)
+    bytes_ = 16 * 2048 * 2
+    sent = 16 * 2048 * 2 / 2 * 8
     curved = dataclasses.replace(
         COSTS,
         all_reduce={

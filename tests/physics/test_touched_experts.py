@@ -70,13 +70,16 @@ def test_no_rank_touches_more_experts_than_it_holds() -> None:
 
 
 def loads(n_experts: object, n_active: object, cv: object) -> tuple[np.ndarray, np.ndarray]:
-    experts, active, asked = (np.asarray(value, float) for value in (n_experts, n_active, cv))
+    experts = np.asarray(n_experts, float)
+    active = np.asarray(n_active, float)
+    asked = np.asarray(cv, float)
     return _load_nodes(active / experts, asked, experts, active)
 
 
 def test_expert_loads_have_the_mean_and_the_variation_asked_for_also() -> None:
     """No load exceeds 1; three of the four rows have experts that every token chooses."""
-    experts, active = np.array([128.0, 64.0, 8.0, 8.0]), np.array([8.0, 6.0, 6.0, 2.0])
+    experts = np.array([128.0, 64.0, 8.0, 8.0])
+    active = np.array([8.0, 6.0, 6.0, 2.0])
     cv = np.array([0.5, 2.4, 0.5, 1.2])
     load, weight = loads(experts, active, cv)
     mean = load @ weight
@@ -124,7 +127,8 @@ def test_many_questions_at_once_are_answered_as_each_alone() -> None:
 
 # Overlaps of consecutive tokens by lag and of unrelated tokens, 128 experts top-8 (Cohere blog,
 # 2026-04-21).
-COHERE_LAGS, COHERE_UNRELATED = (0.381, 0.329, 0.301, 0.299), 0.118
+COHERE_LAGS = (0.381, 0.329, 0.301, 0.299)
+COHERE_UNRELATED = 0.118
 
 
 def cohere_parameters() -> tuple[float, float, float]:
@@ -149,8 +153,10 @@ def full_sum(
         return q
 
     sigma = brentq(lambda s: load(s).std() / load(s).mean() - cv, 0, 30) if cv else 0.0
-    q, a = load(sigma), (1 / phi - 1 if phi else 1e9)
-    untouched, chance = np.zeros(n_experts), 1 - q
+    q = load(sigma)
+    a = 1 / phi - 1 if phi else 1e9
+    untouched = np.zeros(n_experts)
+    chance = 1 - q
     for j in range(tokens):
         if j:
             chance = chance * ((1 - q) * a + j) / (a + j)
@@ -239,7 +245,8 @@ def test_touched_experts_stay_within_their_bounds_and_grow_with_tokens(
 
 
 def test_limits_are_uniform_routing_a_dense_model_and_tokens_that_bring_nothing_new() -> None:
-    batch, tokens = np.arange(1, 40)[:, None], np.arange(1, 9)
+    batch = np.arange(1, 40)[:, None]
+    tokens = np.arange(1, 9)
     assert touched_experts(batch, tokens, 128, 8) == pytest.approx(
         expected_experts(batch * tokens, 128, 8), rel=1e-6
     )

@@ -78,9 +78,8 @@ def test_a_curve_of_central_values_has_those_of_the_whole_curve_and_no_band() ->
     setup = load_setup(
         Scenario(hardware_id="h200-sxm", model_id="qwen3-30b-a3b", acceptance="2.4@3")
     )
-    whole, central = (
-        curve_for(setup, [1.0, 16.0, 256.0], central_only=only) for only in (False, True)
-    )
+    whole = curve_for(setup, [1.0, 16.0, 256.0], central_only=False)
+    central = curve_for(setup, [1.0, 16.0, 256.0], central_only=True)
     for name in (
         "speedup",
         "tpot_s",
@@ -135,10 +134,8 @@ def test_what_nothing_explains_moves_all_k_but_plain_decoding_and_grows_with_bat
 
 def test_a_draw_of_the_accepted_length_reaches_the_end_of_its_band() -> None:
     setup = load_setup(QWEN)
-    up, down = (
-        curve_for(setup, [16], draws=draws(acceptance_z=np.array([z])))
-        for z in (BAND_SIGMAS, -BAND_SIGMAS)
-    )
+    up = curve_for(setup, [16], draws=draws(acceptance_z=np.array([BAND_SIGMAS])))
+    down = curve_for(setup, [16], draws=draws(acceptance_z=np.array([-BAND_SIGMAS])))
     length = setup.acceptance
     assert up.draws[0, 0] / up.speedup[0] == pytest.approx(
         (length.high / length.accepted_length)[:9]
@@ -203,7 +200,8 @@ def drafted_s(setup: Setup, batch: object, k: object) -> object:
 def test_a_round_is_a_verification_a_draft_and_the_host_s_share_of_both() -> None:
     setup = load_setup(QWEN)
     curve = curve_for(setup, [4, 16], [0, 1, 3])
-    costs, k = setup.costs, np.array([0.0, 1.0, 3.0])
+    costs = setup.costs
+    k = np.array([0.0, 1.0, 3.0])
     parts = curve.round_components
     assert parts["draft"] == pytest.approx(drafted_s(setup, np.array([[4.0], [16.0]]), k))
     assert parts["draft_host"][1] == pytest.approx(k * costs.host_per_draft_pass_s)
@@ -288,8 +286,10 @@ def test_time_per_token_waits_for_the_prompts_of_others_and_throughput_pays_for_
     )
     setup = load_setup(wide)
     batch = np.array([1.0, 16.0])
-    curve, prompt = curve_for(setup, batch, [0, 3]), prompt_cost(setup, batch)
-    every, others = prompt.per_token_s(), prompt.per_token_s(others_only=True)
+    curve = curve_for(setup, batch, [0, 3])
+    prompt = prompt_cost(setup, batch)
+    every = prompt.per_token_s()
+    others = prompt.per_token_s(others_only=True)
     per_round = curve.round_s / curve.accepted_length
     assert np.all(others < every)
     assert curve.tpot_s == pytest.approx(per_round + others[:, None])
@@ -360,7 +360,8 @@ def test_the_ends_of_the_axes_are_inside() -> None:
 
 def test_usual_draws_are_those_of_the_costs() -> None:
     setup = load_setup(QWEN)
-    usual, given = curve_for(setup, [16]), curve_for(setup, [16], draws=make_draws(setup.costs))
+    usual = curve_for(setup, [16])
+    given = curve_for(setup, [16], draws=make_draws(setup.costs))
     assert np.array_equal(usual.draws, given.draws)
     assert usual.low[0, 1:] == pytest.approx(np.quantile(usual.draws[:, 0, 1:], 0.1, axis=0))
     assert usual.high[0, 1:] == pytest.approx(np.quantile(usual.draws[:, 0, 1:], 0.9, axis=0))
@@ -430,10 +431,8 @@ GRAPHS = QWEN.model_copy(update={"engine_version": "0.24.0", "k_max": 5})
 
 def test_a_round_above_the_largest_graph_takes_the_longer_of_kernels_and_launches() -> None:
     """K = 5: 83 sequences are 498 tokens, the last captured; 84 wait for 48 layers of 1.1 ms."""
-    held, apart = (
-        curve_for(load_setup(GRAPHS), [83, 84], [0, 5]),
-        curve_for(load_setup(GRAPHS), [84], [0, 5]),
-    )
+    held = curve_for(load_setup(GRAPHS), [83, 84], [0, 5])
+    apart = curve_for(load_setup(GRAPHS), [84], [0, 5])
     assert held.eager[:, 1].tolist() == [False, True]
     parts = {name: float(time[0, 1]) for name, time in apart.round_components.items()}
     host = sum(parts[name] for name in ("host", "draft", "draft_host", "round_host"))
@@ -455,7 +454,8 @@ def test_launches_that_the_device_outlasts_cost_nothing() -> None:
 def test_padding_is_priced_as_the_rows_that_run_but_for_attention_and_logits() -> None:
     """4 sequences with K = 2 are 12 tokens, which vLLM 0.24 runs as 18: those of 6 sequences."""
     setup = load_setup(GRAPHS)
-    padded, six = curve_for(setup, [4], [2]), curve_for(setup, [6], [2])
+    padded = curve_for(setup, [4], [2])
+    six = curve_for(setup, [6], [2])
     four = curve_for(load_setup(QWEN.model_copy(update={"k_max": 5})), [4], [2])
     for name in ("routed", "router", "attention_projection"):
         assert padded.round_components[name] == pytest.approx(six.round_components[name])
@@ -473,7 +473,9 @@ def test_bands_hold_launches_and_kernels_as_the_longer_of_two() -> None:
         factor = {one.key: np.ones(1) for one in COMPONENTS} | {"eager": np.array([host])}
         return curve_for(setup, [84], [0, 5], draws=draws(factor=factor)).draws[0, 0]
 
-    usual, slow, fast = rounds(1.0), rounds(1.2), rounds(0.01)
+    usual = rounds(1.0)
+    slow = rounds(1.2)
+    fast = rounds(0.01)
     assert slow[1] < usual[1] < fast[1]
     kernels = curve_for(
         load_setup(GRAPHS.model_copy(update={"graph_sizes": "88, 504"})), [84], [0, 5]

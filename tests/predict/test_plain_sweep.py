@@ -139,7 +139,8 @@ def test_a_sweep_holds_for_contexts_up_to_twice_as_long_or_short() -> None:
 
 
 def test_a_sweep_as_predicted_moves_plain_steps_by_nothing_and_rounds_little() -> None:
-    own, model = curve(with_sweep(np.ones_like)), curve(ASKED)
+    own = curve(with_sweep(np.ones_like))
+    model = curve(ASKED)
     np.testing.assert_allclose(own.plain_step_s, model.plain_step_s, rtol=2e-3)
     # Beside B sequences a round reads less cache than B (K + 1) plain ones, and touches fewer
     # experts.
@@ -148,10 +149,8 @@ def test_a_sweep_as_predicted_moves_plain_steps_by_nothing_and_rounds_little() -
 
 
 def test_a_sweep_that_is_slower_throughout_moves_target_steps_alone() -> None:
-    once, twice = (
-        curve(with_sweep(np.ones_like)),
-        curve(with_sweep(lambda batch: 2.0 + 0.0 * batch)),
-    )
+    once = curve(with_sweep(np.ones_like))
+    twice = curve(with_sweep(lambda batch: 2.0 + 0.0 * batch))
     np.testing.assert_allclose(twice.plain_step_s, 2.0 * once.plain_step_s, rtol=2e-3)
     np.testing.assert_allclose(twice.verify_step_s, 2.0 * once.verify_step_s, rtol=2e-3)
     np.testing.assert_allclose(twice.round_components["draft"], once.round_components["draft"])
@@ -171,12 +170,14 @@ def test_a_cliff_at_512_tokens_is_foreseen_before_any_drafter_runs() -> None:
             "acceptance": "5.5@7",
         }
     )
-    smooth, cut = (advise(with_sweep(factor, loaded)) for factor in (np.ones_like, cliff))
+    smooth = advise(with_sweep(np.ones_like, loaded))
+    cut = advise(with_sweep(cliff, loaded))
     # 96 x 6 tokens lie beyond the cliff, 96 x 5 do not.
     assert smooth.recommendation.n_draft > 4
     assert cut.recommendation.n_draft == 4
     # What stays below the cliff is as it was; beyond the last measured batch the cliff stays.
-    at, columns = cut.batch_index, range(5)
+    at = cut.batch_index
+    columns = range(5)
     np.testing.assert_allclose(
         cut.curve.speedup[at, columns], smooth.curve.speedup[at, columns], rtol=2e-3
     )
@@ -235,7 +236,8 @@ def test_the_derivation_arrives_at_the_curves_speedup() -> None:
 
 
 def test_the_band_holds_the_curve_and_is_that_of_the_model() -> None:
-    own, model = curve(with_sweep(lambda batch: 1.2 + 0.0 * batch)), curve(ASKED)
+    own = curve(with_sweep(lambda batch: 1.2 + 0.0 * batch))
+    model = curve(ASKED)
     assert np.all((own.low <= own.speedup) & (own.speedup <= own.high))
     width = [(each.high - each.low)[:, 1:] / each.speedup[:, 1:] for each in (own, model)]
     np.testing.assert_allclose(width[0], width[1], rtol=0.15)

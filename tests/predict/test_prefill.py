@@ -61,7 +61,8 @@ def test_cached_prompts_cost_nothing_and_their_length_is_the_context() -> None:
     cached = DENSE.model_copy(update={"prompts": "cached"})
     assert prompt_cost(load_setup(cached), BATCH) is None
     bare = DENSE.model_copy(update={"input_tokens": None, "output_tokens": None})
-    with_lengths, without = (curve_for(load_setup(each), BATCH, [0, 1]) for each in (cached, bare))
+    with_lengths = curve_for(load_setup(cached), BATCH, [0, 1])
+    without = curve_for(load_setup(bare), BATCH, [0, 1])
     assert with_lengths.tpot_s == pytest.approx(without.tpot_s)
     assert np.all(with_lengths.tpot_s < curve_for(load_setup(DENSE), BATCH, [0, 1]).tpot_s + 1e-12)
     assert with_lengths.ttft_s is None
@@ -74,7 +75,8 @@ def test_prefill_needs_both_lengths() -> None:
 
 
 def test_shares_of_a_token_are_all_prompts_and_its_own_and_nothing_without_lengths() -> None:
-    setup, found = load_setup(DENSE), prompt()
+    setup = load_setup(DENSE)
+    found = prompt()
     every, own = prefill_shares_s(setup, BATCH)
     assert (every == found.per_token_s()).all()
     assert (prefill_per_token_s(setup, BATCH) == every).all()
@@ -153,14 +155,16 @@ def test_attention_over_a_prompt_is_that_of_each_kind_of_layer(model: str, pairs
 def test_an_engine_that_stops_decoding_loses_the_whole_step_of_a_chunk() -> None:
     """The chunk's own arithmetic hides the running tokens' almost wholly, so the difference is
     launches and host."""
-    joined, stopped = prompt(engine="vllm"), prompt(engine="sglang")
+    joined = prompt(engine="vllm")
+    stopped = prompt(engine="sglang")
     assert np.all(stopped.without_s == 0.0)
     assert np.all(joined.without_s > 0.0)
     assert np.ptp(stopped.time_s) == 0.0
 
 
 def test_long_prompts_go_in_chunks_of_one_size() -> None:
-    one, two = prompt(input_tokens=CHUNK_TOKENS), prompt(input_tokens=2 * CHUNK_TOKENS)
+    one = prompt(input_tokens=CHUNK_TOKENS)
+    two = prompt(input_tokens=2 * CHUNK_TOKENS)
     assert (one.n_chunks, two.n_chunks) == (1, 2)
     assert two.with_s == pytest.approx(one.with_s)
     assert two.attention_s == pytest.approx(4 * one.attention_s)
@@ -170,7 +174,8 @@ def test_a_moe_pays_for_all_its_experts_once_a_chunk_and_no_more_than_their_arit
     None
 ):
     found = prompt(model_id="qwen3-30b-a3b", hardware_id="h200-sxm")
-    weights_s, best = 29e9 * 2 / 4.8e12, 2 * 2.7e9 * 4096 / 989e12
+    weights_s = 29e9 * 2 / 4.8e12
+    best = 2 * 2.7e9 * 4096 / 989e12
     assert np.all(found.with_s > max(weights_s, best))
     assert np.all(found.time_s < 4 * best)
 
@@ -218,9 +223,9 @@ def block_loads(hot: float) -> str:
 
 
 def test_a_prompt_waits_for_the_rank_that_loads_of_experts_fill() -> None:
-    assumed, even, hot = (
-        wide(8, expert_loads=loads) for loads in (None, block_loads(1.0), block_loads(9.0))
-    )
+    assumed = wide(8, expert_loads=None)
+    even = wide(8, expert_loads=block_loads(1.0))
+    hot = wide(8, expert_loads=block_loads(9.0))
     assert np.all(hot.first_token_s > 1.3 * even.first_token_s)
     assert even.first_token_s == pytest.approx(assumed.first_token_s, rel=0.05)
 
@@ -250,9 +255,11 @@ def test_on_one_node_a_prompt_is_exchanged_as_decode_is_to_the_bit(
             update={**WIDE, "hardware_id": hardware, "n_gpus": ranks, "expert_parallel": ranks}
         )
     )
-    rows, shape = np.array([1.0, 64.0, 1024.0]), MoeShape.of(setup.architecture)
+    rows = np.array([1.0, 64.0, 1024.0])
+    shape = MoeShape.of(setup.architecture)
     step = (setup.architecture, setup.costs, setup.placement, rows)
-    decode, chunk = (exchanges(*step, shape, for_prompt=each) for each in (False, True))
+    decode = exchanges(*step, shape, for_prompt=False)
+    chunk = exchanges(*step, shape, for_prompt=True)
     assert (decode[0].time_s == chunk[0].time_s).all()
 
 
@@ -260,9 +267,12 @@ def test_between_nodes_a_prompt_s_token_travels_once_to_each_node() -> None:
     """Four nodes, 8 choices: 2.7 other nodes of 3 by hand, where a message for each choice makes
     6."""
     setup = load_setup(DENSE.model_copy(update={**WIDE, "n_gpus": 32, "expert_parallel": 32}))
-    network, rows, shape = setup.costs.network, np.array([4096.0]), MoeShape.of(setup.architecture)
+    network = setup.costs.network
+    rows = np.array([4096.0])
+    shape = MoeShape.of(setup.architecture)
     step = (setup.architecture, setup.costs, setup.placement, rows)
-    decode, chunk = (exchanges(*step, shape, for_prompt=each)[0] for each in (False, True))
+    decode = exchanges(*step, shape, for_prompt=False)[0]
+    chunk = exchanges(*step, shape, for_prompt=True)[0]
     each_message = (7168 * 1.03125 + 16 + 7168 * 2) / 2
     assert chunk.symbols["X_net"] == pytest.approx(4096 * 3 * (1 - 0.75**8) * each_message)
     waits = 0.75 * network.t0_s + chunk.symbols["X_net"] / network.bandwidth_bytes_per_s
@@ -297,7 +307,8 @@ GROUPS = Scenario(
 
 def test_a_data_parallel_group_waits_for_the_others_prompts_while_they_are_rare() -> None:
     """At batch 8 each of 8 groups brings a chunk in 1 of 1,024 steps: they never fall together."""
-    few, many = np.array([8.0]), np.array([8.0 * 4096])
+    few = np.array([8.0])
+    many = np.array([8.0 * 4096])
     found = cost(load_setup(GROUPS), few)
     assert found.waits == pytest.approx(8.0, rel=0.01)
     assert found.time_s == pytest.approx(

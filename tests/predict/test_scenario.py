@@ -81,7 +81,9 @@ def test_a_link_restores_the_scenario(
 
 
 def test_the_hash_changes_with_every_choice_and_with_nothing_else() -> None:
-    one, same, other = (Scenario(acceptance="2@3", batch_size=size) for size in (4, 4, 5))
+    one = Scenario(acceptance="2@3", batch_size=4)
+    same = Scenario(acceptance="2@3", batch_size=4)
+    other = Scenario(acceptance="2@3", batch_size=5)
     assert one.hash == same.hash != other.hash
     assert len(one.hash) == 12
 

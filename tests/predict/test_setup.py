@@ -57,25 +57,23 @@ def block(hot: float) -> str:
 
 
 def test_a_hot_rank_makes_every_step_longer_and_even_loads_do_not() -> None:
-    assumed, even, hot = (
-        curve_for(setup_of(expert_loads=loads), [16, 128])
-        for loads in (None, block(1.0), block(9.0))
-    )
+    assumed = curve_for(setup_of(expert_loads=None), [16, 128])
+    even = curve_for(setup_of(expert_loads=block(1.0)), [16, 128])
+    hot = curve_for(setup_of(expert_loads=block(9.0)), [16, 128])
     assert (hot.round_s > even.round_s).all()
     assert hot.round_s[1, 3] > 1.2 * even.round_s[1, 3]  # 512 tokens: arithmetic of the hot rank
     assert even.round_s == pytest.approx(assumed.round_s, rel=0.05)
 
 
 def test_a_balanced_layout_takes_the_heat_out() -> None:
-    in_order, balanced = (
-        curve_for(setup_of(expert_loads=block(9.0), redundant_experts=copies), [128]).round_s
-        for copies in (None, 0)
-    )
+    in_order = curve_for(setup_of(expert_loads=block(9.0), redundant_experts=None), [128]).round_s
+    balanced = curve_for(setup_of(expert_loads=block(9.0), redundant_experts=0), [128]).round_s
     assert (balanced < 0.97 * in_order).all()
 
 
 def test_copies_take_memory_and_are_rounded_up_to_fill_the_ranks() -> None:
-    plain, copied = setup_of(), setup_of(redundant_experts=3)
+    plain = setup_of()
+    copied = setup_of(redundant_experts=3)
     assert copied.placement.redundant == 8
     moe = plain.architecture.moe
     one_expert = 3 * 2048 * 768 * 2 * moe.count
@@ -112,10 +110,8 @@ def test_a_trace_s_own_spread_stands_beside_its_loads() -> None:
 
 
 def test_on_one_rank_copies_change_nothing_and_it_is_said() -> None:
-    plain, given = (
-        setup_of(expert_parallel=1, tensor_parallel=8, redundant_experts=copies)
-        for copies in (None, 8)
-    )
+    plain = setup_of(expert_parallel=1, tensor_parallel=8, redundant_experts=None)
+    given = setup_of(expert_parallel=1, tensor_parallel=8, redundant_experts=8)
     assert (curve_for(given, [64]).round_s == curve_for(plain, [64]).round_s).all()
     assert "On one expert-parallel rank copies of experts change nothing." in given.warnings
 
@@ -172,10 +168,8 @@ def test_loads_are_private_and_no_cache_keeps_them() -> None:
 def test_engines_are_told_the_copies() -> None:
     copied = setup_of(redundant_experts=8)
     ranges = static_ranges(values_of(curve_for(copied, [1, 128])), 3, 128)
-    vllm, sglang = (
-        export_scenario(copied, ranges, engine, draft_model="head").launch_line
-        for engine in ("vllm", "sglang")
-    )
+    vllm = export_scenario(copied, ranges, "vllm", draft_model="head").launch_line
+    sglang = export_scenario(copied, ranges, "sglang", draft_model="head").launch_line
     assert "--enable-eplb --eplb-config '{\"num_redundant_experts\":8}'" in vllm
     assert "--enable-eplb --ep-num-redundant-experts 8" in sglang
     even = export_scenario(
@@ -187,7 +181,8 @@ def test_engines_are_told_the_copies() -> None:
 
 
 def test_other_designs_are_searched_without_this_model_s_loads() -> None:
-    plain, given = (design_space(scenario(expert_loads=loads)) for loads in (None, block(9.0)))
+    plain = design_space(scenario(expert_loads=None))
+    given = design_space(scenario(expert_loads=block(9.0)))
     assert (plain.tpot_s == given.tpot_s).all()
 
 
@@ -209,14 +204,16 @@ def test_it_takes_as_long_as_long_counts_with_these_kernels_say(
     hardware: str, copies: int | None
 ) -> None:
     setup = load_setup(SETUP.scenario.model_copy(update={"hardware_id": hardware}))
-    layer, traffic = setup.routed_layer, traffic_of_loads(LOADS, setup.router)
+    layer = setup.routed_layer
+    traffic = traffic_of_loads(LOADS, setup.router)
     placement = dataclasses.replace(layer.placement, balance=counted_balance(traffic, 8, copies, 4))
     planned = layout_plan(128, 8, copies)
     for batch in (4, 256):
         once = counted(
             layer.rank_seconds, traffic, [planned], Sources(8), Steps(batch, 4, 1_500_000)
         )[0]
-        tokens, touched = np.arange(1.0, 5.0), once.touched_overall
+        tokens = np.arange(1.0, 5.0)
+        touched = once.touched_overall
         kind = (layer.cost, placement, layer.shape)
         uneven = slowest_rank(*kind, np.asarray(float(batch)), tokens, touched, layer.dtype)
         here = routed_time(*kind, batch * tokens, touched, layer.dtype, uneven=uneven)
@@ -324,10 +321,8 @@ def test_a_model_without_such_a_release_gets_the_format_in_every_matrix() -> Non
 
 
 def test_fp8_of_a_model_published_in_blocks_means_blocks_and_says_so() -> None:
-    blocks, tensors = (
-        setup("qwen3-235b-a22b", weight_dtype="fp8"),
-        setup("llama-3.1-8b", weight_dtype="fp8"),
-    )
+    blocks = setup("qwen3-235b-a22b", weight_dtype="fp8")
+    tensors = setup("llama-3.1-8b", weight_dtype="fp8")
     assert blocks.architecture.dtypes.routed == "fp8_block"
     assert any("blocks of 128 x 128" in warning for warning in blocks.warnings)
     assert tensors.architecture.dtypes.dense == "fp8"
@@ -402,9 +397,9 @@ def served_fp8(scheme: str | None, engine: str, **changes: object) -> Setup:
 def test_a_dynamic_activation_scheme_pays_for_its_scales_where_the_engine_s_table_has_them() -> (
     None
 ):
-    static, dynamic, silent = (
-        served_fp8(scheme, "trtllm").costs for scheme in ("static", "dynamic", None)
-    )
+    static = served_fp8("static", "trtllm").costs
+    dynamic = served_fp8("dynamic", "trtllm").costs
+    silent = served_fp8(None, "trtllm").costs
     assert dynamic.dense.t0_s > static.dense.t0_s + 3e-6
     assert silent.dense == static.dense
     assert served_fp8("dynamic", "vllm").costs.dense == served_fp8("static", "vllm").costs.dense
@@ -429,12 +424,12 @@ def test_a_file_that_is_in_the_format_asked_for_is_taken_as_it_is_stored() -> No
     for experts in (128, 129):
         config = dict(model_profile("qwen3-30b-a3b").config) | {"num_experts": experts}
         text = json.dumps(config | {"quantization_config": block})
-        stored, asked = (
-            setup(
-                "mine", n_gpus=1, tensor_parallel=1, model_config_json=text, weight_dtype=chosen
-            ).architecture.dtypes
-            for chosen in (None, "nvfp4")
-        )
+        stored = setup(
+            "mine", n_gpus=1, tensor_parallel=1, model_config_json=text, weight_dtype=None
+        ).architecture.dtypes
+        asked = setup(
+            "mine", n_gpus=1, tensor_parallel=1, model_config_json=text, weight_dtype="nvfp4"
+        ).architecture.dtypes
         assert asked == stored
         assert (stored.routed, stored.attention) == ("nvfp4", "bf16")
 

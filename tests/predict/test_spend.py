@@ -63,7 +63,8 @@ def test_the_users_price_goes_before_the_profile_s_and_an_unknown_one_is_not_inv
         assert price_of(h200, own).usd_per_hour == own
     assert price_of(h200).usd_per_hour == h200.price_usd_per_hour.value
     assert h200.price_usd_per_hour.date.isoformat() in price_of(h200).text
-    kind, origin = h200.price_usd_per_hour.kind, h200.price_usd_per_hour.source.split(";")[0]
+    kind = h200.price_usd_per_hour.kind
+    origin = h200.price_usd_per_hour.source.split(";")[0]
     assert price_of(h200).short.endswith(
         f" USD per GPU-hour ({kind}: {origin[0].lower()}{origin[1:]})"
     )
@@ -171,7 +172,8 @@ def test_prefill_draws_what_arithmetic_draws() -> None:
         assert arm.regimes.arithmetic > 0.3 > bare.regimes.arithmetic
         assert arm.power_w.value > bare.power_w.value
     advice = answer(16, **lengths)
-    curve, row = advice.curve, advice.batch_index
+    curve = advice.curve
+    row = advice.batch_index
     share = curve.prefill_s[row] / (curve.plain_step_s[row] + curve.prefill_s[row])
     bare = found.plain.regimes.arithmetic - share
     assert bare / (1 - share) == pytest.approx(without.plain.regimes.arithmetic, abs=0.005)
@@ -220,7 +222,8 @@ def test_a_measured_log_replaces_the_estimate_of_the_run_s_arm_alone() -> None:
     best = advice.recommendation.n_draft
     assert best > 0
     log = MeasuredPower(500.0, "measured: run.csv", best)
-    guessed, known = spent(advice), spent(advice, log)
+    guessed = spent(advice)
+    known = spent(advice, log)
     assert known.chosen.power_w.value == known.chosen.power_w.low == 500.0
     assert known.chosen.power_w.tier is Tier.MEASURED
     assert known.chosen.joules_per_token.tier is Tier(advice.recommendation.speedup.tier)
@@ -304,9 +307,8 @@ def test_an_error_of_its_own_moves_a_model_s_times_and_not_its_centre() -> None:
     setup = load_setup(scenario)
     curve = curve_for(setup, [4.0, 64.0])
     columns = np.array([3, 2])
-    still, slower = (
-        drawn_times(setup, curve, columns, *z) for z in ((), (np.ones(len(curve.draws)),))
-    )
+    still = drawn_times(setup, curve, columns, *())
+    slower = drawn_times(setup, curve, columns, *(np.ones(len(curve.draws)),))
     both = drawn_times(setup, curve, np.array([[3, 0], [2, 1]]))
     assert both.token_s[..., 0] == pytest.approx(still.token_s)
     assert both.tpot_s[..., 0] == pytest.approx(still.tpot_s)

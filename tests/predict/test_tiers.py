@@ -23,7 +23,9 @@ from advisor.predict.tiers import (
 from advisor.prediction import Tier
 from tests.predict.test_curve import QWEN
 
-ROOFLINE, FITTED, INTERPOLATED = Tier.ROOFLINE.rank, Tier.FITTED.rank, Tier.INTERPOLATED.rank
+ROOFLINE = Tier.ROOFLINE.rank
+FITTED = Tier.FITTED.rank
+INTERPOLATED = Tier.INTERPOLATED.rank
 
 
 def test_a_band_widens_by_a_tenth_for_each_doubling_of_a_step_beyond_the_measured_ones() -> None:
@@ -118,7 +120,8 @@ def test_each_batch_and_k_has_the_tier_of_its_own_step(monkeypatch) -> None:
         lambda _, tokens: {"routed": np.where(tokens > 64, ROOFLINE, FITTED)},
     )
     batch = np.array([16.0, 128.0])
-    one, whole = {"routed": np.ones(2)}, {"routed": np.ones((2, 3))}
+    one = {"routed": np.ones(2)}
+    whole = {"routed": np.ones((2, 3))}
     found = tiers_of(None, one, whole, batch, batch[:, None] * np.array([1.0, 4.0, 5.0]))  # type: ignore[arg-type]
     assert found.astype(str).tolist() == [["fitted", "fitted", "roofline"], ["roofline"] * 3]
 

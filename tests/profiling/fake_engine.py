@@ -11,9 +11,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-STEP_S, TOKEN_S = 2e-3, 1e-4
+STEP_S = 2e-3
+TOKEN_S = 1e-4
 """A step of B sequences and K drafts sleeps STEP_S + TOKEN_S B (K + 1), for LAYERS layers. [s]"""
-N_EXPERTS, N_ACTIVE, LAYERS = 64, 4, 3
+N_EXPERTS = 64
+N_ACTIVE = 4
+LAYERS = 3
 ENGINE = f"""
 import json, os, time
 from types import SimpleNamespace as Thing

@@ -83,7 +83,8 @@ def test_a_run_times_every_cell_and_counts_its_experts(engine: Path) -> None:
         outcome.reasons
     )
     for row in rows:
-        batch, k = int(row["batch_size"]), int(row["draft_tokens_k"])
+        batch = int(row["batch_size"])
+        k = int(row["draft_tokens_k"])
         sleeps = fake_engine.STEP_S + fake_engine.TOKEN_S * batch * (k + 1)
         assert sleeps <= float(row["step_time_s"]) < sleeps + 0.05
         law = 64 * (1 - (1 - 4 / 64) ** (batch * (k + 1)))
@@ -284,7 +285,8 @@ def finish(asked: Plan, lines: list[Any], time_s: Callable[[Work], float]) -> No
 def test_a_resume_pools_the_repeats_but_those_of_a_disturbed_machine(
     control_s: float, told: tuple[Any, ...]
 ) -> None:
-    asked, done = plan(batches=(1,)), list[Any]()
+    asked = plan(batches=(1,))
+    done = list[Any]()
     finish(asked, done, lambda one: control_s if one.cell.n_draft == 0 else 1e-2 * (1 + one.round))
     assert cell_facts(asked, Cell(1, 3, 16), done)["status"] == "noisy"
     finish(
@@ -454,7 +456,8 @@ def test_the_price_of_a_run_is_what_the_recorded_ones_took(folder: Path) -> None
         for cell, n in repeats.items()
     )
     on_processor = replace(asked, hardware="hardware.json")
-    least, most = (on_processor.price_s(more) - START_S - 2 * RATES_S for more in (0, EXTRA_ROUNDS))
+    least = on_processor.price_s(0) - START_S - 2 * RATES_S
+    most = on_processor.price_s(EXTRA_ROUNDS) - START_S - 2 * RATES_S
     assert 0.8 * least < taken < 1.25 * most
     assert asked.price_s() > on_processor.price_s(), "an accelerator's engine compiles"
 
@@ -462,7 +465,8 @@ def test_the_price_of_a_run_is_what_the_recorded_ones_took(folder: Path) -> None
 def test_controls_that_lie_apart_are_said_once_while_it_runs_and_stay_on_the_page(
     tmp_path: Path,
 ) -> None:
-    asked, done = plan(batches=(1, 4)), list[Any]()
+    asked = plan(batches=(1, 4))
+    done = list[Any]()
     finish(asked, done, lambda one: 5e-3 * (1.2 if one.control == 1 else 1.0))
     said = [
         runner._progress(asked, done[: at + 1], done[at : at + 1], 1.0).message

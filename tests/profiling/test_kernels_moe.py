@@ -25,7 +25,10 @@ from advisor.profiling.kernels_moe import (
 from advisor.profiling.moe_sweep import check_alignment
 from advisor.profiling.routing_draw import draw_routing
 
-N, WIDTH, HIDDEN, K = 8, 32, 64, 3
+N = 8
+WIDTH = 32
+HIDDEN = 64
+K = 3
 TOLERANCE = moe_TOLERANCE["float8_e4m3fn"]
 
 
@@ -73,7 +76,8 @@ def test_rounding_to_fp8_uses_the_whole_range_of_each_row() -> None:
 
 @pytest.mark.parametrize("tokens", [1, 7, 40])
 def test_fp8_kernels_agree_with_float64(tokens: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    layer, choice = fp8_layer(), filled(tokens)
+    layer = fp8_layer()
+    choice = filled(tokens)
     x = torch.randn(tokens, HIDDEN).to(torch.bfloat16)
     wanted = reference(x, layer, choice, list(range(tokens)))
     assert relative_error(kernels_moe.scaled_mm_loop(x, layer, choice), wanted) < TOLERANCE
@@ -90,7 +94,8 @@ def how(ends: torch.Tensor) -> dict[str, Any]:
 
 
 def test_the_fp8_reference_is_close_to_the_layer_without_rounding() -> None:
-    layer, choice = fp8_layer(), filled(20)
+    layer = fp8_layer()
+    choice = filled(20)
     x = torch.randn(20, HIDDEN).to(torch.bfloat16)
     wide = MoeLayer(dequantised(layer.w13, layer.scale13), dequantised(layer.w2, layer.scale2))
     rows = list(range(20))
@@ -99,7 +104,8 @@ def test_the_fp8_reference_is_close_to_the_layer_without_rounding() -> None:
 
 
 def test_a_wrong_scale_is_caught() -> None:
-    layer, choice = fp8_layer(), filled(9)
+    layer = fp8_layer()
+    choice = filled(9)
     x = torch.randn(9, HIDDEN).to(torch.bfloat16)
     wrong = MoeLayer(layer.w13, layer.w2, scale13=layer.scale13, scale2=1.1 * layer.scale2)
     wanted = reference(x, layer, choice, list(range(9)))
@@ -107,7 +113,8 @@ def test_a_wrong_scale_is_caught() -> None:
 
 
 def test_torch_takes_the_arguments_of_the_grouped_fp8_product() -> None:
-    layer, choice = fp8_layer(), filled(12)
+    layer = fp8_layer()
+    choice = filled(12)
     order, ends = sorted_pairs(layer, choice)
     numbers, scale = fp8_rows(torch.randn(12, HIDDEN).to(torch.bfloat16)[order // K])
     assert layer.scale13 is not None
@@ -122,7 +129,8 @@ def test_torch_takes_the_arguments_of_the_grouped_fp8_product() -> None:
 
 
 def test_alignment_groups_pairs_by_expert() -> None:
-    layer, choice = fp8_layer(), filled(30)
+    layer = fp8_layer()
+    choice = filled(30)
     alignment = alignment_of("grouped_mm")
     assert alignment is not None
     assert alignment_of("expert_loop") is None
@@ -139,7 +147,8 @@ def test_alignment_groups_pairs_by_expert() -> None:
 def test_a_device_without_the_grouped_product_is_told_as_such(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    layer, choice = fp8_layer(), filled(4)
+    layer = fp8_layer()
+    choice = filled(4)
     x = torch.randn(4, HIDDEN).to(torch.bfloat16)
     with pytest.raises(
         NotImplementedError, match="no grouped fp8 product for this device: Could not run"

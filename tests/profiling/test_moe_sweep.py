@@ -52,7 +52,9 @@ def test_the_same_tokens_are_passed_plainly_and_as_verification(context: Context
 def test_each_part_does_its_work(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     """The LM head's product and the samplers are counted while each part runs."""
     done: list[str] = []
-    linear, sample, verify = moe_sweep.F.linear, moe_sweep.sample, moe_sweep.verify
+    linear = moe_sweep.F.linear
+    sample = moe_sweep.sample
+    verify = moe_sweep.verify
 
     def counted(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         done.extend(["head"] * (len(weight) == PARAMS["vocab_size"]))

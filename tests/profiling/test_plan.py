@@ -38,7 +38,8 @@ def test_every_block_of_a_preset_fits_an_80_gb_device(preset: str) -> None:
 def test_graphs_add_their_nodes_and_the_widest_pass_once() -> None:
     blocks = {block.op: block for block in make_plan("standard", H200).blocks}
     parts = blocks["verify_parts"].params
-    on_cpu, on_gpu = memory("verify_parts", parts, CPU), memory("verify_parts", parts, H200)
+    on_cpu = memory("verify_parts", parts, CPU)
+    on_gpu = memory("verify_parts", parts, H200)
     fewer = memory("verify_parts", parts | {"samplers": ["greedy"]}, H200)
     assert on_gpu - on_cpu > 100 * 40 * GRAPH_NODE_BYTES, "some hundred graphs of four layers"
     assert 0 < on_gpu - fewer < 2 * 2**30, (

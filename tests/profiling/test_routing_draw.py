@@ -51,7 +51,9 @@ def filled(n_tokens: int, n_active: int, n_experts: int, dtype: torch.dtype) -> 
 def dense_reference(x: torch.Tensor, layer: MoeLayer, choice: Choice) -> torch.Tensor:
     """All experts for all tokens in float64, weighted by a dense gate matrix: independent of
     moe.reference."""
-    x, w13, w2 = x.double(), layer.w13.double(), layer.w2.double()
+    x = x.double()
+    w13 = layer.w13.double()
+    w2 = layer.w2.double()
     gate, up = torch.einsum("th,noh->tno", x, w13).chunk(2, dim=-1)
     each = torch.einsum("tni,nhi->tnh", torch.nn.functional.silu(gate) * up, w2)
     weights = torch.zeros(len(x), len(w2), dtype=torch.float64).scatter_(
@@ -100,10 +102,9 @@ def test_a_wrong_kernel_is_caught() -> None:
 @pytest.mark.parametrize("kernel", [sdpa_grouped, sdpa_folded, two_products])
 def test_attention_kernels_agree_with_float64(kernel: Attention, queries: int, dtype: str) -> None:
     kind = getattr(torch, dtype)
-    q, k, v = (
-        torch.randn(shape).to(kind)
-        for shape in ((3, queries, 8, 16), (3, 2, 37, 16), (3, 2, 37, 16))
-    )
+    q = torch.randn((3, queries, 8, 16)).to(kind)
+    k = torch.randn((3, 2, 37, 16)).to(kind)
+    v = torch.randn((3, 2, 37, 16)).to(kind)
     repeated = [t.double().repeat_interleave(4, dim=1) for t in (k, v)]
     score = torch.einsum("bqhd,bhcd->bhqc", q.double(), repeated[0]) / 4.0
     score = score.masked_fill(torch.ones(queries, 37).triu(37 - queries + 1).bool(), float("-inf"))
@@ -114,7 +115,8 @@ def test_attention_kernels_agree_with_float64(kernel: Attention, queries: int, d
 
 @pytest.mark.parametrize("kernel", [sdpa_folded, two_products])
 def test_latent_attention_reads_values_from_the_keys(kernel: Attention) -> None:
-    q, k = torch.randn(2, 3, 4, 24), torch.randn(2, 1, 50, 24)
+    q = torch.randn(2, 3, 4, 24)
+    k = torch.randn(2, 1, 50, 24)
     v = k[..., :16]
     assert relative_error(kernel(q, k, v)[-1:], attention_reference(q, k, v)) < 1e-5
 
@@ -189,7 +191,8 @@ def test_affinity_and_stickiness_set_the_overlaps() -> None:
     )
 
     def overlap(lag: int) -> float:
-        a, b = ids[:, :-lag].reshape(-1, 8), ids[:, lag:].reshape(-1, 8)
+        a = ids[:, :-lag].reshape(-1, 8)
+        b = ids[:, lag:].reshape(-1, 8)
         return float((a[:, :, None] == b[:, None, :]).sum() / a.size)
 
     far = 1 / 8 + (7 / 8) * 0.25

@@ -91,7 +91,8 @@ def test_a_block_is_skipped_only_when_the_time_is_gone(
 
 
 def test_the_pace_of_a_small_block_counts_little_and_of_a_large_one_fully() -> None:
-    small, large = Pace(20.0), Pace(20.0)
+    small = Pace(20.0)
+    large = Pace(20.0)
     small.add(0.5, 5.0)
     large.add(200.0, 2000.0)
     assert small.ratio < 1.25
@@ -112,7 +113,8 @@ def test_preparing_a_block_ends_at_the_limit_too() -> None:
     rows: list[dict[str, Any]] = []
     with pytest.raises(StoppedError, match="time limit"):
         tried(lambda: 1, {}, rows, context)
-    context.deadline_s, context.should_stop = float("inf"), lambda: True
+    context.deadline_s = float("inf")
+    context.should_stop = lambda: True
     with pytest.raises(StoppedError, match="request"):
         tried(lambda: 1, {}, rows, context)
     assert rows == []

@@ -63,7 +63,8 @@ def test_stated_chances_have_the_interval_of_so_many_rows() -> None:
     kept = chances_kept(judged)
     points = chances_chart(kept).figure.data[1]
     assert list(points.y) == list(kept["happened"])
-    share, n = kept["happened"].iloc[0], kept["n"].iloc[0]
+    share = kept["happened"].iloc[0]
+    n = kept["n"].iloc[0]
     assert points.error_y.array[0] == pytest.approx(1.2816 * (share * (1 - share) / n) ** 0.5)
     assert points.text[0] == f"{n:,}"
 

@@ -42,7 +42,8 @@ def with_an_edge(found: RegionMap) -> tuple[RegionMap, int]:
 
 
 def test_each_cell_says_who_holds_it_and_has_its_region_s_colour_or_the_reason_in_words() -> None:
-    found, shown = drawn_map(), chart().figure.data[0]
+    found = drawn_map()
+    shown = chart().figure.data[0]
     for row, line in enumerate(found.grid.T):
         for column, cell in enumerate(line):
             text = re.sub(r"^<b>(\w+\??)</b>", r"\1", shown.text[row][column]).replace("<br>", "|")
@@ -98,7 +99,8 @@ def test_the_data_behind_it_are_the_rows_of_the_map() -> None:
 @pytest.mark.parametrize("row", [1, 3])
 def test_a_hover_tells_time_loss_band_tie_and_the_cell_s_own_best(row: int) -> None:
     found = drawn_map()
-    told, each = chart().figure.data[0].customdata[row][1], found.standing(int(found.grid[1, row]))
+    told = chart().figure.data[0].customdata[row][1]
+    each = found.standing(int(found.grid[1, row]))
     for part in (
         f"K = {each.n_draft}",
         str(each.tier),
@@ -171,7 +173,8 @@ EXPLORED = Explored("Batch", "Context", ("1", "16"), ("512", "2,048"), FIGURES)
 
 
 def test_a_map_of_two_settings_shows_each_cell_and_says_where_the_largest_speedup_is() -> None:
-    figures, found = FIGURES, EXPLORED
+    figures = FIGURES
+    found = EXPLORED
     for shown, values, cells in (
         ("Speedup", figures["speedup"], [["0.80", "1.50"], ["–", "2.25"]]),
         ("Best K", figures["n_draft"], [["0", "3"], ["–", "4"]]),

@@ -61,7 +61,8 @@ def part(found: pd.DataFrame, name: str, step: str) -> pd.DataFrame:
 def test_the_nearest_shape_and_load_of_the_same_kernel_comes_first(store: Store) -> None:
     found = near_kernels(store, SETUP, 16, 3)
     assert list(found.columns) == list(NEAR_COLUMNS)
-    plain, verify = part(found, "Routed", "plain").iloc[0], part(found, "Routed", "verify").iloc[0]
+    plain = part(found, "Routed", "plain").iloc[0]
+    verify = part(found, "Routed", "verify").iloc[0]
     assert "16 tokens, 128 experts top-8, h 2048, I 768" in plain["measured_at"]
     assert plain["measured_s"] == pytest.approx(1.6e-3)
     assert "64 tokens" in verify["measured_at"]

@@ -277,7 +277,9 @@ def test_the_hosts_time_is_the_prior_s_until_a_refit_speaks_of_it() -> None:
         scenario = SCENARIOS["refitted"].model_copy(update={"refit": refit})
         return derive(load_setup(scenario), 16, 3).step("plain.host").constants[0]
 
-    shipped, silent, spoken = host(None), host(REFIT.replace("host=0.9/0.3;", "", 1)), host(REFIT)
+    shipped = host(None)
+    silent = host(REFIT.replace("host=0.9/0.3;", "", 1))
+    spoken = host(REFIT)
     assert (
         (shipped.tier, shipped.source)
         == (silent.tier, silent.source)

@@ -53,7 +53,8 @@ def test_packed_draws_come_back() -> None:
 
 
 def test_the_dense_twin_falls_with_batch_where_the_moe_rises_first(advice: Advice) -> None:
-    twin, own = np.array(dense_twin(advice)), advice.curve.speedup[:, advice.curve_column]
+    twin = np.array(dense_twin(advice))
+    own = advice.curve.speedup[:, advice.curve_column]
     assert twin.argmax() <= own.argmax()
     assert twin[-1] < twin[0]
     assert dense_twin(advise(Scenario(model_id="command-a", acceptance="2.4@3"))) is None
@@ -106,7 +107,8 @@ def test_a_command_that_runs_another_k_than_the_strip_at_some_batch_says_so(engi
         "n_gpus": 4,
         "tensor_parallel": 4,
     }
-    base, varies = Scenario(**place, engine=engine, drafter_id="eagle3", acceptance="2.96@4"), []
+    base = Scenario(**place, engine=engine, drafter_id="eagle3", acceptance="2.96@4")
+    varies = []
     for batch in (16, 64, 130):
         answer = advise(base.model_copy(update={"batch_size": batch, "context_tokens": 8192}))
         assert len({one.n_draft for one in answer.k_by_batch}) > 1, "else nothing is shown here"
@@ -158,7 +160,8 @@ def test_the_command_of_sglang_writes_the_file_that_it_loads(advice: Advice) -> 
 
 def test_explore_agrees_with_the_answer_at_the_scenario_s_own_cell(advice: Advice) -> None:
     found = explore(GPT_OSS, "Batch", "Context")
-    row, column = found.rows.index("2,048"), found.columns.index("16")
+    row = found.rows.index("2,048")
+    column = found.columns.index("16")
     assert found.values["speedup"][row, column] == pytest.approx(
         advice.recommendation.speedup.value, rel=1e-5
     )

@@ -79,8 +79,10 @@ def test_the_sections_stand_in_this_order_in_every_readable_format() -> None:
 
 
 def test_the_report_carries_the_numbers_of_the_advice() -> None:
-    advice, report = advise(QWEN), document_of(report_on())
-    answer, components = report["answer"], report["components"]
+    advice = advise(QWEN)
+    report = document_of(report_on())
+    answer = report["answer"]
+    components = report["components"]
     assert answer["n_draft"] == advice.recommendation.n_draft
     assert answer["speedup"] == pytest.approx(advice.recommendation.speedup.value, rel=1e-4)
     assert len(report["curve"]) == advice.curve.speedup.size
@@ -99,7 +101,8 @@ def test_the_report_carries_the_numbers_of_the_advice() -> None:
 
 
 def test_the_report_says_how_the_design_stands_what_to_try_and_how_the_speedup_was_made() -> None:
-    report, steps = document_of(report_on()), next_steps(advise(QWEN))
+    report = document_of(report_on())
+    steps = next_steps(advise(QWEN))
     assert report["design"]["text"] == steps.standing.text
     assert report["design"]["choices"][0]["gain"] == pytest.approx(
         steps.standing.best.speedup_gain.value, rel=1e-4
@@ -393,7 +396,8 @@ def test_an_unknown_format_is_refused() -> None:
 
 
 def test_a_file_s_name_says_model_accelerator_and_date_and_nothing_of_a_user_s_own() -> None:
-    day, shipped = dt.date(2026, 7, 5), report_on().scenario
+    day = dt.date(2026, 7, 5)
+    shipped = report_on().scenario
     assert re.fullmatch(
         r"advice-2026-07-05-[0-9a-f]{12}\.pdf", file_name(own_model("../../etc/passwd"), "pdf", day)
     )

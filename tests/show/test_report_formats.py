@@ -57,10 +57,13 @@ def test_pdf_shows_the_payload_as_text(payload: str) -> None:
 
 @pytest.mark.parametrize("payload", PAYLOADS)
 def test_markdown_outside_code_holds_no_live_markup_of_the_payload(payload: str) -> None:
-    lines, fenced, fence = [], False, ""
+    lines = []
+    fenced = False
+    fence = ""
     for line in render(attacked(payload), "md").decode().splitlines():
         if line.startswith("```") and (not fenced or line.strip() == fence):
-            fenced, fence = not fenced, line.strip()
+            fenced = not fenced
+            fence = line.strip()
         elif not fenced:
             lines.append(line)
     assert not fenced, "a fence was left open"

@@ -113,8 +113,10 @@ def test_it_says_which_k_its_command_runs_the_weights_and_where_the_whole_comman
         **eight,
     }
     report = report_on(Scenario(model_id="qwen3-235b-a22b", weight_dtype="fp8", **asked))
-    advice, said = report.advice, " ".join(text_of(render(report, "pdf", brief=True))[1].split())
-    best, running = advice.recommendation.n_draft, int(k_running_at(advice.to_serve, 32))
+    advice = report.advice
+    said = " ".join(text_of(render(report, "pdf", brief=True))[1].split())
+    best = advice.recommendation.n_draft
+    running = int(k_running_at(advice.to_serve, 32))
     assert best != running
     assert f"The command below runs K by batch, here K = {running} (" in said
     assert f"slower than K = {best}, fewer switches)" in said

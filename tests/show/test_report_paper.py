@@ -43,7 +43,8 @@ def span(axes: mpl.axes.Axes, label: str) -> tuple[float, float]:
 
 
 def test_speedup_is_drawn_over_a_log_batch_axis_with_its_values_and_its_band() -> None:
-    axes, curve = speedup(), hand_curve()
+    axes = speedup()
+    curve = hand_curve()
     line = drawn(axes, "K = 2")
     assert axes.get_xlim() == (curve.batches[0], curve.batches[-1])
     np.testing.assert_array_equal(line.get_xdata(), curve.batches)
@@ -90,7 +91,8 @@ def test_published_runs_of_any_draft_length_are_drawn_where_they_were_measured()
 
 def test_batches_outside_the_data_and_beyond_memory_are_shaded_and_no_others() -> None:
     curve = hand_curve()
-    first, last = curve.batches[curve.extrapolated[:, 2]].min(), curve.batches[-1]
+    first = curve.batches[curve.extrapolated[:, 2]].min()
+    last = curve.batches[-1]
     assert span(speedup(), "outside the data") == (first, last)
     assert span(speedup(largest_batch=4), "does not fit") == (4, last)
     assert span(speedup(largest_batch=0), "does not fit") == (1, last)
@@ -118,7 +120,9 @@ def test_the_words_under_the_chart_state_value_band_peak_and_where_it_stops_payi
     at.break_even_batch = break_even_batch(curve.batches, curve.speedup[:, 2])
     at.setup = SimpleNamespace(memory=SimpleNamespace(largest_batch=4096))
     text = curve_finding(SimpleNamespace(advice=at, drawn_curve=curve))
-    low, value, high = (values[6, 2] for values in (curve.low, curve.speedup, curve.high))
+    low = curve.low[6, 2]
+    value = curve.speedup[6, 2]
+    high = curve.high[6, 2]
     assert f"at batch 64 is {value:.2f}x (likely range {low:.2f}-{high:.2f})" in text
     assert f"highest at batch 16, {curve.speedup[:, 2].max():.2f}x" in text
     assert ending in text

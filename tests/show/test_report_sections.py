@@ -138,7 +138,8 @@ def test_the_verdict_is_first_and_every_table_says_what_it_is_counted_on() -> No
 
 def test_two_narrow_tables_lose_no_column_of_the_wide_one() -> None:
     whole = layout_table(found())
-    columns, rows = whole.header, whole.cells
+    columns = whole.header
+    rows = whole.cells
     pair = [
         one
         for one in ranks_blocks(report(), found())
@@ -264,7 +265,8 @@ def report_sweep() -> Report:
 
 def test_json_carries_the_figures_with_bands_and_keeps_its_schema() -> None:
     section = json.loads(render(report_sweep(), "json"))["sweep"]
-    pays, fastest = where_drafting_pays(grid()), fastest_within(grid(), 5.0)
+    pays = where_drafting_pays(grid())
+    fastest = fastest_within(grid(), 5.0)
     assert [
         (one["model_id"], one["hardware_id"], one["pays_up_to"]) for one in section["pays"]
     ] == [
@@ -314,7 +316,8 @@ def test_a_sweep_has_no_map_of_one_axis_and_says() -> None:
 
 
 def test_the_command_reads_a_folder_or_files(tmp_path: Path, run: Run) -> None:
-    folder, file = tmp_path / "out", tmp_path / "r.json"
+    folder = tmp_path / "out"
+    file = tmp_path / "r.json"
     folder.mkdir()
     (folder / "part-000000.parquet").write_bytes(parquet(grid(), MAKER))
     for given in (folder, folder / "part-000000.parquet"):

@@ -163,7 +163,8 @@ def test_a_mended_launch_line_drafts_the_k_that_is_faster_then_and_captures_its_
         "without it."
     )
     found = diagnose([UserFile("note.txt", f"{line}\n{said}".encode())])
-    k, command = found.mended_k, view_of(found).command
+    k = found.mended_k
+    command = view_of(found).command
     assert k is not None
     assert 0 < k < 5
     assert f"until that is mended; then draft K = {k}, predicted " in found.until

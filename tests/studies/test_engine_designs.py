@@ -70,7 +70,8 @@ def write(
     """Folders of designs as a run leaves them. Every cell at batch 32 was disturbed."""
     folders = []
     for name in names:
-        ran, out = root / "runs" / name, root / f"{PREFIX}{name}"
+        ran = root / "runs" / name
+        out = root / f"{PREFIX}{name}"
         ran.mkdir(parents=True)
         rows = [
             {
@@ -147,7 +148,8 @@ def test_a_time_per_touched_expert_is_taken_where_an_expert_costs_time(tmp_path,
     """Rows with 5 % noise: the time comes back within its band, a scenario carries it, and none is
     taken of none."""
     folders = write(tmp_path, ("k2", "k8", "coarse", "fine"), touched_s=touched_s)
-    rng, points = np.random.default_rng(1), points_held(folders, cells_of(folders))
+    rng = np.random.default_rng(1)
+    points = points_held(folders, cells_of(folders))
     noisy = [
         replace(p.observations, measured=p.observations.measured * rng.lognormal(0, 0.05))
         for p in points
@@ -164,7 +166,8 @@ def test_a_time_per_touched_expert_is_taken_where_an_expert_costs_time(tmp_path,
         abs(result.experts.mean_s - touched_s) < BAND_SIGMAS * result.experts.sd_s < 0.3 * touched_s
     )
     assert result.experts.error <= 0.75 * result.experts.given_error
-    setup, served = points[-1].setup, parse_adjustment(text)
+    setup = points[-1].setup
+    served = parse_adjustment(text)
     routed = adjusted(setup.costs, setup.draft_costs, served)[0].routed
     assert routed.per_expert_s == pytest.approx(touched_s, rel=0.3)
     with pytest.raises(AdvisorError, match="expert=SECONDS"):

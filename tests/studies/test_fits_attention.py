@@ -89,10 +89,8 @@ def latent_table(t0, bandwidth, rate, heads=(16, 32, 64, 128)):
     grid = [(b, c, h) for b in (1, 8, 64) for c in (256, 4096, 32768) for h in heads]
     frame = pd.DataFrame(grid, columns=["batch_size", "context_tokens", "num_heads"])
     tokens = frame["batch_size"] * frame["context_tokens"]
-    reading, computing = (
-        tokens * 576 * 2 / bandwidth,
-        tokens * np.maximum(frame["num_heads"], 64) * 2176 / rate,
-    )
+    reading = tokens * 576 * 2 / bandwidth
+    computing = tokens * np.maximum(frame["num_heads"], 64) * 2176 / rate
     return frame.assign(latency_s=t0 + (reading**4 + computing**4) ** 0.25)
 
 
@@ -162,7 +160,8 @@ def test_no_shipped_rate_is_infinite_or_beyond_the_peak_of_its_format():
 def test_verifying_tokens_over_a_latent_cache_is_no_faster_than_the_peak_allows(hardware_id):
     """128 heads x q queries, each 2 (576 + 512) operations against every entry: the arithmetic of
     the matrix units."""
-    hardware, q = load_hardware(hardware_id), np.array([1.0, 4.0, 8.0, 16.0])
+    hardware = load_hardware(hardware_id)
+    q = np.array([1.0, 4.0, 8.0, 16.0])
     for engine in ENGINES:
         costs = kernel_costs(hardware, engine, WeightDtypes())
         (core,) = attention_layers(
@@ -292,9 +291,8 @@ def test_no_shipped_price_of_an_fp8_cache_is_above_the_16_bit_price_of_the_same_
     records = load_records(hardware.kernel_table_device) if hardware.kernel_table_device else ()
     for engine in ENGINES:
         for op in ("attention", "mla"):
-            small, plain = (
-                attention_cost(hardware, records, engine, op, each) for each in ("fp8", "bf16")
-            )
+            small = attention_cost(hardware, records, engine, op, "fp8")
+            plain = attention_cost(hardware, records, engine, op, "bf16")
             if (
                 small is None
                 or plain is None
@@ -359,7 +357,8 @@ def measured(batch, context):
 
 
 def layer_frame(time=measured):
-    batches, contexts = 2 ** np.arange(11), 2 ** np.arange(1, 18) + 1
+    batches = 2 ** np.arange(11)
+    contexts = 2 ** np.arange(1, 18) + 1
     rows = pd.DataFrame(
         [(b, c) for b in batches for c in contexts], columns=["batch_size", "context_tokens"]
     )
@@ -369,7 +368,8 @@ def layer_frame(time=measured):
 def test_a_thinned_table_gives_back_what_lay_between_its_contexts():
     table = module_table(layer_frame(), MODULES_IDENTITY, 16)
     module = served(table, True, table.log_sd, "", False)
-    batch, context = np.array([1.0, 3.0, 48.0, 700.0]), 12_000.0
+    batch = np.array([1.0, 3.0, 48.0, 700.0])
+    context = 12_000.0
     assert module.time_s(batch, context) == pytest.approx(measured(batch, context), rel=0.06)
     assert table.log_sd < 0.04
     assert table.measured_to == (1024,) * len(table.contexts)
@@ -402,13 +402,12 @@ def test_a_longer_context_or_a_larger_batch_is_never_cheaper():
 def test_holes_grow_with_the_context_as_the_measured_batches_do():
     """5 us more at a long context, and 1 ns for each cached token: of two batches at 2,000 and four
     at 9,000 tokens."""
-    batches, contexts = (
-        np.array([1.0, 2.0, 4.0, 8.0, 64.0, 256.0, 512.0, 1024.0]),
-        np.array([1000.0, 2000.0, 9000.0]),
-    )
+    batches = np.array([1.0, 2.0, 4.0, 8.0, 64.0, 256.0, 512.0, 1024.0])
+    contexts = np.array([1000.0, 2000.0, 9000.0])
     true = 50.0 + 5.0 * (contexts > 1000) + 1e-3 * batches[:, None] * contexts
     holes = true.copy()
-    holes[2:, 1], holes[4:, 2] = NAN, NAN
+    holes[2:, 1] = NAN
+    holes[4:, 2] = NAN
     holes[:2, 1] += [0.3, -0.3]  # noise of small batches must not be carried to large ones
     holes[4:, 2] = NAN
     assert filled(holes, batches, contexts)[-1] == pytest.approx(true[-1], rel=0.01)
@@ -443,7 +442,8 @@ def test_tables_survive_a_round_trip(tmp_path):
 
 
 def constant(engine, alone_us, heads=16, **changes):
-    batches, contexts = (1, 1024), (128, 32768)
+    batches = (1, 1024)
+    contexts = (128, 32768)
     times = ((alone_us, 2.0 * alone_us), (10.0 * alone_us, 20.0 * alone_us))
     grid = {"batches": batches, "contexts": contexts, "time_us": times, "measured_to": (1024, 1024)}
     values = (
@@ -462,7 +462,8 @@ def serving(tables, engine, model_id="deepseek-v3", tensor=8, kv_dtype="bf16"):
 
 
 def test_an_engine_s_own_table_serves_unless_another_s_shows_its_launch_gaps():
-    close, gaps = constant("vllm", 50.0 * MAX_GAP - 1), constant("vllm", 50.0 * MAX_GAP + 1)
+    close = constant("vllm", 50.0 * MAX_GAP - 1)
+    gaps = constant("vllm", 50.0 * MAX_GAP + 1)
     table, module, warning = serving([constant("trtllm", 50.0), close], "vllm")
     assert (table.engine, module.stands_in, warning) == ("vllm", False, "")
     table, module, warning = serving([constant("trtllm", 50.0), gaps], "vllm")
@@ -516,7 +517,8 @@ def test_an_engine_without_a_table_borrows_the_quickest_and_says_so():
 
 
 def test_a_table_serves_models_whose_layer_has_the_same_sizes_alone():
-    sixteen, eight = constant("trtllm", 50.0), constant("trtllm", 45.0, heads=8)
+    sixteen = constant("trtllm", 50.0)
+    eight = constant("trtllm", 45.0, heads=8)
     assert serving([sixteen, eight], "trtllm")[0].n_heads == 16
     assert (
         serving([sixteen, eight], "trtllm", "kimi-k2")[0].n_heads == 8
@@ -621,11 +623,9 @@ def latent(kv_dtype, heads, core_us):
 
 
 def test_a_latent_layer_without_an_fp8_table_saves_what_it_saves_at_other_heads():
-    whole, small, asked = (
-        latent("bf16", 1, 2e-3),
-        latent("fp8", 1, 1.2e-3),
-        latent("bf16", 16, 2.5e-3),
-    )
+    whole = latent("bf16", 1, 2e-3)
+    small = latent("fp8", 1, 1.2e-3)
+    asked = latent("bf16", 16, 2.5e-3)
     table, _, _ = serving((whole, small, asked), "vllm", kv_dtype="fp8")
     assert (table.kv_dtype, table.n_heads) == ("fp8", 16)
     assert np.allclose(table.time_us, latent("fp8", 16, 1.7e-3).time_us)

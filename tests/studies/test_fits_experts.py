@@ -68,7 +68,8 @@ def test_moe_curve_finds_a_tile_switch():
     high = [f for m, f in record.curve if 32 <= m <= 96]
     assert min(high) > 1.05 * max(low)  # part of the switch goes into the terms that grow with m
     full = add_touched(table)
-    columns, measured = frame_columns(full, "bf16", False), table["latency_s"].to_numpy()
+    columns = frame_columns(full, "bf16", False)
+    measured = table["latency_s"].to_numpy()
     without = leave_one_group_out(columns, measured, table["hidden_size"].to_numpy())
     assert record.loso_p90 < 0.6 * np.quantile(np.abs(without / measured - 1), 0.9)
 
@@ -94,7 +95,8 @@ def test_expert_parallel_rows_are_never_fitted_but_judged():
     table = moe_table(ep=(1, 4))
     spoiled = table.copy()
     spoiled.loc[spoiled["moe_ep_size"] == 4, "latency_s"] *= 10
-    clean, wrong = moe_record(table, IDENTITY), moe_record(spoiled, IDENTITY)
+    clean = moe_record(table, IDENTITY)
+    wrong = moe_record(spoiled, IDENTITY)
     assert clean.parameters == wrong.parameters
     assert clean.n_rows + sum(d.n_rows for d in clean.dropped) == len(table)
     assert any("expert parallel" in d.reason for d in clean.dropped)
@@ -168,7 +170,9 @@ def gemm_table(t0=5e-6, bandwidth=4e12, rate=8e14, noise=0.02):
         for k in (2048, 4096, 8192, 16384)
     ]
     frame = pd.DataFrame(grid, columns=["m", "n", "k"])
-    m, n, k = (frame[c].to_numpy(dtype=float) for c in ("m", "n", "k"))
+    m = frame["m"].to_numpy(dtype=float)
+    n = frame["n"].to_numpy(dtype=float)
+    k = frame["k"].to_numpy(dtype=float)
     time = laws.gemm(n * k, 2.0, m, 2.0, t0, bandwidth, rate)
     return frame.assign(
         latency_s=time * np.exp(noise * np.random.default_rng(1).standard_normal(len(frame)))

@@ -51,16 +51,22 @@ def invented(
 ) -> list[SimpleNamespace]:
     """Rows of one source whose speedups follow from known overheads exactly (an arithmetic check,
     no measurement)."""
-    launch, draft_host, round_host, reread, verified = (
-        NAMES.index(name) for name in ("launch", "draft_host", "round_host", "reread", "verified")
-    )
+    launch = NAMES.index("launch")
+    draft_host = NAMES.index("draft_host")
+    round_host = NAMES.index("round_host")
+    reread = NAMES.index("reread")
+    verified = NAMES.index("verified")
     points = []
     for i in range(rows):
-        passes, layers = float(i % 6 + 1), 24.0 * (1 + i % 3)
+        passes = float(i % 6 + 1)
+        layers = 24.0 * (1 + i % 3)
         plain, whole = np.zeros((2, 1, len(NAMES) + 1))
-        plain[0, launch], plain[0, -1] = layers, 2e-3 * (1 + i % 4)
-        whole[0, launch], whole[0, -1] = layers + passes, 3e-3 * (1 + i % 4)
-        whole[0, draft_host], whole[0, round_host] = passes, 1.0
+        plain[0, launch] = layers
+        plain[0, -1] = 2e-3 * (1 + i % 4)
+        whole[0, launch] = layers + passes
+        whole[0, -1] = 3e-3 * (1 + i % 4)
+        whole[0, draft_host] = passes
+        whole[0, round_host] = 1.0
         whole[0, verified] = 4.0 * (i % 5)
         whole[0, reread] = 2e-3 * (i % 7) if truth[3] else 0.0
         observed = Observations(
@@ -204,7 +210,8 @@ def test_a_sources_own_speedups_never_reach_its_prediction(points: list[Point]) 
         )
 
     doubled = [double(point) if point.source == source else point for point in points]
-    before, after = held_out_predictions(points), held_out_predictions(doubled)
+    before = held_out_predictions(points)
+    after = held_out_predictions(doubled)
     assert before[mine] == pytest.approx(after[mine], rel=1e-12)
     others = np.setdiff1d(np.arange(len(points)), mine)
     assert np.any(np.abs(after[others] / before[others] - 1) > 1e-3)
@@ -270,10 +277,8 @@ def test_the_roofline_tier_is_calibrated_at_least_as_wide_as_the_fitted_one(
     points: list[Point],
 ) -> None:
     for name in ("vllm", "vllm-workstation"):
-        fitted, roofline = (
-            class_costs(name)["residual_log_sd_by_tier"].get(tier)
-            for tier in ("fitted", "roofline")
-        )
+        fitted = class_costs(name)["residual_log_sd_by_tier"].get("fitted")
+        roofline = class_costs(name)["residual_log_sd_by_tier"].get("roofline")
         assert roofline >= fitted > 0
     few = [point for point in points if not point.engine_class.endswith("workstation")]
     again = residuals_of(

@@ -35,10 +35,8 @@ def error(row: Published, network: bool = True) -> float:
 
 
 def test_the_pages_have_the_study_s_rows() -> None:
-    page, decision = (
-        (DOCS / name).read_text("utf-8")
-        for name in ("expert-parallel.md", "decisions/0016-between-nodes.md")
-    )
+    page = (DOCS / "expert-parallel.md").read_text("utf-8")
+    decision = (DOCS / "decisions/0016-between-nodes.md").read_text("utf-8")
     for text, rows in (
         (page, judged_rows(FOUND)),
         (decision, form_rows(FOUND)),

@@ -175,7 +175,8 @@ def test_another_tool_is_compared_at_lengths_runs_and_caches_as_named() -> None:
         "version": "0.19.0",
         "hardware_id": "b200-sxm",
     }
-    judged, named = (plain_decode(frame(row), as_named=as_named) for as_named in (False, True))
+    judged = plain_decode(frame(row), as_named=False)
+    named = plain_decode(frame(row), as_named=True)
     assert (judged["scenario_cache"].item(), named["scenario_cache"].item()) == ("fp8", "")
     assert (judged["input_tokens"].item(), named["input_tokens"].item()) == (922, 1024)
     pd.testing.assert_frame_equal(named, plain_decode(frame(row | {"source": ""})))

@@ -157,7 +157,8 @@ def test_every_claim_cites_a_listed_work_and_all_sixty_cells_of_the_tables_stand
 def test_what_was_found_is_read_as_it_was_written_and_a_damaged_file_names_the_remedy(
     tmp_path: Path,
 ) -> None:
-    path, found = tmp_path / "seeds.json", {"one": of(2.0, 1.1)}
+    path = tmp_path / "seeds.json"
+    found = {"one": of(2.0, 1.1)}
     write_findings(found, path)
     assert read_findings(path) == found
     path.write_text('{"one": 3}', encoding="utf-8")

@@ -177,7 +177,9 @@ def test_a_run_of_which_half_is_found_goes_as_a_whole() -> None:
 def fixed_s(setup: Setup) -> float:
     """Fixed costs of all launches of a plain step, its host's share left out: kernels' t0,
     messages' t0, c_l. [s]"""
-    architecture, costs, placement = setup.architecture, setup.costs, setup.placement
+    architecture = setup.architecture
+    costs = setup.costs
+    placement = setup.placement
     products = matrix_products(architecture, costs, placement, MoeShape.of(architecture))
     total = sum(
         float(item.layers) * item.launches * item.cost.t0_s
@@ -203,7 +205,8 @@ def test_the_launches_of_a_step_stay_below_every_measured_step() -> None:
     except AdvisorError:
         pytest.skip("no store here; run `make store`")
     points = points[~points["point_id"].isin(read_quarantine()["point_id"])]
-    over, judged = set(), 0
+    over = set()
+    judged = 0
     named = ["engine", "hardware_id", "model_id"]
     for key, group in points.groupby([*named, *PLACEMENT, *SCENARIO_FORMATS], dropna=False):
         try:

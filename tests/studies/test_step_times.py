@@ -220,7 +220,8 @@ def test_answers_of_the_peer_are_kept_with_version_and_date_and_read_back(tmp_pa
 
 
 def test_both_tools_are_judged_on_the_rows_that_both_answer(tmp_path: Path) -> None:
-    rows, path = points({}, {"engine": "sglang"}, {}), tmp_path / "peer.csv"
+    rows = points({}, {"engine": "sglang"}, {})
+    path = tmp_path / "peer.csv"
     write_peer(answered(("a", 0.0105, 0.1), ("b", 0.02, 0.1)), RUN, path)
     both = side_by_side(rows, read_peer(path)[1], "checkpoint")
     assert both["point_id"].tolist() == ["a", "b"]

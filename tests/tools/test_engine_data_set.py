@@ -20,7 +20,8 @@ def test_a_run_leaves_a_data_set_that_the_store_takes_and_goes_on(
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(fake_engine.install(tmp_path / "fake")))
     monkeypatch.setattr(runner, "GRACE_S", 1.0)
-    work, out = tmp_path / "work", tmp_path / "measurements"
+    work = tmp_path / "work"
+    out = tmp_path / "measurements"
     work.mkdir()
     (work / "hardware.json").write_text(json.dumps(HOST))
     asked = [

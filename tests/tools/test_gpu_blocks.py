@@ -80,7 +80,8 @@ def test_each_block_says_what_the_engine_ran_and_a_refusal_costs_itself_alone(
     )
     out = tmp_path / "out"
     _, blocks = run(out)
-    fp8, v3 = blocks["engine-fp8-block"], blocks["engine-flash-attn-v3"]
+    fp8 = blocks["engine-fp8-block"]
+    v3 = blocks["engine-flash-attn-v3"]
     assert (fp8["weight_dtype"], fp8["expert_kernel"]) == ("fp8_block", "Scheduler")
     assert v3["attention_backend"] == "FLASH_ATTN 3"
     assert (

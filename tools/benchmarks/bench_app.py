@@ -30,7 +30,10 @@ from tests.e2e.ten_users import cpu_s, tree_cpu_s
 from tests.e2e.views import ANSWER, DROP, WIDE, go_to, open_page, upload
 from tools.benchmarks.wire_users import wire_users
 
-STARTS, CHANGES, USERS, LIMIT_S = 3, 16, 10, 30.0
+STARTS = 3
+CHANGES = 16
+USERS = 10
+LIMIT_S = 30.0
 SCREEN = {"width": 1440, "height": 900}
 TEN = "hardware_id=b200-sxm&n_gpus=8&tensor_parallel=8&acceptance=2.4%403"
 """Scenario in which most models fit."""
@@ -100,7 +103,8 @@ class Row:
     browser_s: float = 0.0
 
     def __str__(self) -> str:
-        unit, each = f" {self.unit:<1}", 1e3 / max(len(self.values), 1)
+        unit = f" {self.unit:<1}"
+        each = 1e3 / max(len(self.values), 1)
         figures = f"{statistics.median(self.values):>8.3f}{unit}{max(self.values):>8.3f}{unit}{self.goal:>8.2f}{unit}"  # noqa: E501
         spent = (
             f"{self.server_s * each:>12.0f}{self.browser_s * each:>12.0f}"
@@ -129,7 +133,9 @@ class Bench:
     @contextmanager
     def metered(self) -> Iterator[Row]:
         """Add to the last line the processor time that the block takes."""
-        found, server, every = self.rows[-1], cpu_s(self.server), tree_cpu_s(os.getpid())
+        found = self.rows[-1]
+        server = cpu_s(self.server)
+        every = tree_cpu_s(os.getpid())
         yield found
         server = cpu_s(self.server) - server
         found.server_s += server
@@ -218,10 +224,8 @@ class Bench:
         """Commit another batch size `count` times, each new to the app's caches."""
         box = page.get_by_label("Batch, exact value")
         page.evaluate(_SHIFTS, False)
-        settled, shift = (
-            Row("batch typed to settled page", 0.8),
-            Row("layout shift of a change", 0.01, ""),
-        )
+        settled = Row("batch typed to settled page", 0.8)
+        shift = Row("layout shift of a change", 0.01, "")
         with self.row("batch typed to headline", 0.1) as headlines:
             for step in range(count):
                 batch = 17 + 2 * step

@@ -34,7 +34,8 @@ def main() -> None:
         verdict = ("ok" if cpu <= GOAL_S else "MISSED") if name == "default" else ""
         print(f"{name:24s} {found.fits.size:6d} {cpu:7.2f}  {verdict}".rstrip())
     advice = advise(scenario)
-    setup, curve = advice.setup, advice.curve
+    setup = advice.setup
+    curve = advice.curve
     cpu = time.process_time()
     for _ in range(REPEATS):
         spend_at(setup, curve, advice.batch_index, 3, price_of(setup.hardware))

@@ -108,9 +108,11 @@ def _measure(data_path: str) -> tuple[float, float, float, int, int]:
     from advisor.measured.ingest.read import read_upload
 
     data = Path(data_path).read_bytes()
-    start, start_cpu = time.perf_counter(), time.process_time()
+    start = time.perf_counter()
+    start_cpu = time.process_time()
     result = read_upload("bench.csv", data).result
-    seconds, cpu = time.perf_counter() - start, time.process_time() - start_cpu
+    seconds = time.perf_counter() - start
+    cpu = time.process_time() - start_cpu
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
     return seconds, cpu, peak, result.rows_kept, result.rows_refused
 

@@ -42,7 +42,8 @@ def million_designs(setup: Setup) -> np.ndarray:
     batch = np.unique(np.round(np.geomspace(1, 512, 18)))[:16]
     shape = MoeShape(48, n, k, 768, 2048, 3, shared)
     cv, phi, rho = setup.routing_parameters()
-    plain_u, verify_u = (touched_experts(batch, t, n, k, cv, phi, rho) for t in (1.0, drafts + 1.0))
+    plain_u = touched_experts(batch, 1.0, n, k, cv, phi, rho)
+    verify_u = touched_experts(batch, drafts + 1.0, n, k, cv, phi, rho)
     common = {"context_tokens": 2048.0, "moe": shape}
     plain = step_time(
         setup.architecture,

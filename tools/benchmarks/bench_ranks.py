@@ -23,7 +23,8 @@ from advisor.show.report.formats import Format, render
 GOAL_S = 5.0
 SIZES = ((8, 16, 3), (8, 64, 3), (32, 1024, 8))
 """Ranks, batch, longest draft."""
-LAYERS, SECTION_BATCH = 58, 64
+LAYERS = 58
+SECTION_BATCH = 64
 FORMATS: tuple[Format, ...] = ("md", "html", "pdf", "json")
 
 
@@ -79,7 +80,8 @@ def report_section() -> None:
         expert_parallel=8,
         n_gpus=8,
     )
-    advice, day = advise(scenario), dt.date(2026, 11, 22)
+    advice = advise(scenario)
+    day = dt.date(2026, 11, 22)
     cpu = time.process_time()
     answer = ranks_answer(
         advice.setup, traffic_of_preset(advice.setup.router, np.random.default_rng(0))
@@ -88,9 +90,11 @@ def report_section() -> None:
         f"section of a report, 8 ranks, batch {SECTION_BATCH}, K to 3: counting "
         f"{time.process_time() - cpu:.2f} s"
     )
-    without, with_it = build_report(advice, day), build_report(advice, day, ranks=answer)
+    without = build_report(advice, day)
+    with_it = build_report(advice, day, ranks=answer)
     for form in FORMATS:
-        before, after = least_time(without, form), least_time(with_it, form)
+        before = least_time(without, form)
+        after = least_time(with_it, form)
         print(f"  {form:5s} {before * 1e3:6.0f} ms without, {after * 1e3:6.0f} ms with it")
 
 

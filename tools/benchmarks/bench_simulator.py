@@ -14,7 +14,10 @@ from advisor.answers.best_k import KRange, round_costs
 from advisor.answers.simulation.policies import BatchSchedule, Cascade, EmaAdaptive, Oracle, StaticK
 from advisor.answers.simulation.simulator import Switching, closed_loop, draw_trace, simulate
 
-REQUESTS, ITERATIONS, K_MAX, GOAL_S = 10_000, 1_000, 7, 10.0
+REQUESTS = 10_000
+ITERATIONS = 1_000
+K_MAX = 7
+GOAL_S = 10.0
 
 
 def main() -> None:

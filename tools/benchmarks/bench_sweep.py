@@ -65,7 +65,8 @@ def main() -> None:
         ("one batch, all of another model, accelerator, engine, cache or routing", unlike),
     ):
         print(f"{cpu_ms(plan):.2f} ms of CPU a scenario, {what}")
-    plan, before = read_plan(PLAN), 0.0
+    plan = read_plan(PLAN)
+    before = 0.0
     for workers in (1, 2):
         with tempfile.TemporaryDirectory() as folder:
             done = run_sweep(plan, Path(folder) / "out", workers)

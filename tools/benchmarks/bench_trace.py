@@ -10,7 +10,8 @@ import numpy as np
 from advisor.physics.routing_trace import fit_sequences
 from advisor.profiling.routing_draw import Routing, draw_routing
 
-SEQUENCES, LAYERS = 200, 48
+SEQUENCES = 200
+LAYERS = 48
 
 
 def main() -> None:

@@ -41,7 +41,8 @@ def main() -> None:
     own_s = (time.perf_counter() - started) / len(rows)
     asked = frame[frame["point_id"].isin(rows["point_id"])]
     with tempfile.TemporaryDirectory() as folder:
-        points, found = Path(folder) / "points.csv", Path(folder) / "answers.csv"
+        points = Path(folder) / "points.csv"
+        found = Path(folder) / "answers.csv"
         questions(asked).to_csv(points, index=False)
         subprocess.run([INTERPRETER, PREDICT, points, found], check=True)
         answers = pd.read_csv(found)

@@ -24,9 +24,11 @@ from websockets.sync.client import ClientConnection, connect
 from tests.e2e.app_server import started_app
 from tests.e2e.ten_users import cpu_s, peak_rss_bytes
 
-BATCH, MODEL = "Batch", "Model"
+BATCH = "Batch"
+MODEL = "Model"
 """Labels of the widgets that are changed."""
-ANSWER, FAULT = "bidi_component", "exception"
+ANSWER = "bidi_component"
+FAULT = "exception"
 LIMIT_S = 120.0
 
 
@@ -111,8 +113,10 @@ class WireLoad:
     peak_rss_bytes: int
 
     def __str__(self) -> str:
-        whole, one = statistics.median(self.all_settled_s), statistics.median(self.settled_s)
-        rounds, peak = len(self.all_settled_s), self.peak_rss_bytes / 2**20
+        whole = statistics.median(self.all_settled_s)
+        one = statistics.median(self.settled_s)
+        rounds = len(self.all_settled_s)
+        peak = self.peak_rss_bytes / 2**20
         first = (
             "" if self.first_cpu_s is None else f", {self.first_cpu_s * 1e3:.0f} ms a first page"
         )
@@ -145,7 +149,9 @@ def wire_users(users: int, rounds: int, query: str, models: Sequence[str] = ()) 
         cpu = cpu_s(pid)
         list(pool.map(Session.open, sessions[1:]))
         first_cpu = (cpu_s(pid) - cpu) / (users - 1) if users > 1 else None
-        faults, settled, whole = [text for one in sessions for text in one.faults()], [], []
+        faults = [text for one in sessions for text in one.faults()]
+        settled = []
+        whole = []
         cpu = cpu_s(pid)
         for number in range(rounds):
             turns = [users * number + user for user in range(users)]

@@ -32,9 +32,8 @@ from advisor.profiles import data_root
 from advisor.show.table import matrix
 
 INTERPRETER = data_root() / ".configs-venv" / "bin" / "python"
-THEIR_SIDE, CATALOGUE = (
-    Path(__file__).parent / name for name in ("their_side.py", "catalogue.yaml")
-)
+THEIR_SIDE = Path(__file__).parent / "their_side.py"
+CATALOGUE = Path(__file__).parent / "catalogue.yaml"
 TOLERANCE = 0.005
 """Share by which two counts may differ: norms, biases and small mixers of residuals are not all
 counted here. [-]"""
@@ -62,7 +61,8 @@ def questions(asked: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The configs to build by model id, with the changes of the catalogue."""
     found = {}
     for model_id in model_ids():
-        config, change = dict(model_profile(model_id).config), asked.get(model_id, {})
+        config = dict(model_profile(model_id).config)
+        change = asked.get(model_id, {})
         if block := change.get("within"):
             config = {"model_type": config.pop("model_type"), block: config}
         found[model_id] = merged(config, change.get("config", {}))
@@ -129,7 +129,8 @@ def default_lines(
 
     One is a fault where neither the reader says what it left out nor the catalogue knows why.
     """
-    lines, n_read = [], 0
+    lines = []
+    n_read = 0
     for kind, answer in theirs.items():
         try:
             made = (
@@ -164,7 +165,8 @@ def main() -> int:
     """Ask transformers for every shipped model and print both counts. Returns the exit status."""
     catalogue = yaml.safe_load(CATALOGUE.read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory() as folder:
-        asked, answers = Path(folder) / "asked.json", Path(folder) / "answers.json"
+        asked = Path(folder) / "asked.json"
+        answers = Path(folder) / "answers.json"
         asked.write_text(json.dumps(questions(catalogue["asked"])), encoding="utf-8")
         interpreter = sys.argv[1] if len(sys.argv) > 1 else str(INTERPRETER)
         subprocess.run([interpreter, str(THEIR_SIDE), str(asked), str(answers)], check=True)
@@ -181,10 +183,8 @@ def main() -> int:
         for made in [load_model(name)]
     ]
     print_table(matrix(HEADER, [line.cells for line in lines]))
-    faults, built = (
-        sum(line.fault for line in lines),
-        sum("error" not in each for each in said["models"].values()),
-    )
+    faults = sum(line.fault for line in lines)
+    built = sum("error" not in each for each in said["models"].values())
     sys.stdout.write(
         f"\n{built} of {len(lines)} models built by transformers {said['transformers']} (torch "
         f"{said['torch']}); "

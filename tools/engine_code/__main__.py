@@ -351,7 +351,8 @@ def planted(engine: str, exports: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def exports_for(engine: str) -> tuple[list[tuple[str, str]], list[dict[str, Any]]]:
     """(name, reason) of the scenarios that the advisor itself does not export for the engine, and
     the others."""
-    refused, exports = [], []
+    refused = []
+    exports = []
     for case in CASES:
         found = schedule_for(case.scenario)
         ranges = SIGNS if case.made_up else found.ranges

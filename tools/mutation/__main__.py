@@ -140,10 +140,8 @@ def without_unimportable(
 ) -> list[Outcome]:
     """The outcomes, of as many mutants as there are without those that no module could be imported
     with."""
-    run, of = (
-        collections.Counter(mutant.kind for mutant, _ in made),
-        {mutant.kind: of for mutant, of in made},
-    )
+    run = collections.Counter(mutant.kind for mutant, _ in made)
+    of = {mutant.kind: of for mutant, of in made}
     left = collections.Counter(one.kind for one in outcomes)
     return [
         dataclasses.replace(one, of=round(of[one.kind] * left[one.kind] / run[one.kind]))

@@ -16,10 +16,8 @@ import yaml
 from tools.mutation.generate import Mutant
 
 EQUIVALENT = Path(__file__).with_name("equivalent.yaml")
-START, END = (
-    "<!-- mutation scores: python -m tools.mutation --report -->",
-    "<!-- end of mutation scores -->",
-)
+START = "<!-- mutation scores: python -m tools.mutation --report -->"
+END = "<!-- end of mutation scores -->"
 
 
 @dataclass(frozen=True)
@@ -94,10 +92,8 @@ class Score:
         apart = sum(
             one.killer is None and not one.equivalent and one.apart is not None for one in rows
         )
-        equivalent, killed = (
-            sum(one.equivalent for one in rows),
-            sum(one.killer is not None for one in rows),
-        )
+        equivalent = sum(one.equivalent for one in rows)
+        killed = sum(one.killer is not None for one in rows)
         return cls(len(rows), rows[0].of if rows else 0, equivalent, killed, apart)
 
     @property
@@ -121,7 +117,8 @@ def shown(scores: Sequence[Score]) -> list[str]:
     scores = [one for one in scores if one.n]
     if not scores:
         return ["0", "", "", "", ""]
-    n, of = sum(one.n for one in scores), sum(one.of for one in scores)
+    n = sum(one.n for one in scores)
+    of = sum(one.of for one in scores)
     share = sum(one.share * one.of for one in scores) / of
     half = 1.96 * math.sqrt(sum(one.variance * one.of**2 for one in scores)) / of
     left = sum(one.n - one.equivalent - one.killed - one.apart for one in scores)

@@ -77,7 +77,8 @@ def in_a_fork(work: Callable[[], Any], limit_s: float) -> Any:
         finally:  # whatever happens: the child must not go on as a second parent
             os._exit(0)
     os.close(start)
-    found, until = b"", time.monotonic() + limit_s
+    found = b""
+    until = time.monotonic() + limit_s
     while select.select([end], [], [], max(0.0, until - time.monotonic()))[0]:
         piece = os.read(end, 65536)
         if not piece:
@@ -159,16 +160,16 @@ def apply(mutant: Mutant) -> None:
     changed: dict[str, Any] = {"__name__": mutant.module, "__file__": file}
     planted = types.ModuleType(mutant.module)
     planted.__dict__.update(changed)
-    before, sys.modules[mutant.module] = sys.modules[mutant.module], planted
+    before = sys.modules[mutant.module]
+    sys.modules[mutant.module] = planted
     exec(compile(mutant.source, file, "exec"), planted.__dict__)
     sys.modules[mutant.module] = before
-    own, other = reached(module, mutant.function), reached(planted, mutant.function)
+    own = reached(module, mutant.function)
+    other = reached(planted, mutant.function)
     if isinstance(own, types.FunctionType) and isinstance(other, types.FunctionType):
-        own.__code__, own.__defaults__, own.__kwdefaults__ = (
-            other.__code__,
-            other.__defaults__,
-            other.__kwdefaults__,
-        )
+        own.__code__ = other.__code__
+        own.__defaults__ = other.__defaults__
+        own.__kwdefaults__ = other.__kwdefaults__
     elif isinstance(own, type):
         exchange_class(own, other)
     else:
@@ -222,7 +223,8 @@ def exchange_values(module: types.ModuleType, planted: types.ModuleType) -> None
         own = vars(module).get(name)
         if isinstance(own, types.FunctionType) and isinstance(value, types.FunctionType):
             if own.__module__ == module.__name__:
-                own.__defaults__, own.__kwdefaults__ = value.__defaults__, value.__kwdefaults__
+                own.__defaults__ = value.__defaults__
+                own.__kwdefaults__ = value.__kwdefaults__
         elif simple(value) and not name.startswith("__"):
             for holder in list(sys.modules.values()):
                 if getattr(holder, "__dict__", {}).get(name, module) is own:

@@ -76,13 +76,15 @@ def sensitivity(space: DesignSpace) -> list[Sensitivity]:
     results = []
     for what, change, setup, routing in _variations(space):
         scores, baseline = _scores(space, found, setup, routing)
-        top, kept = int(scores.argmax()), float(scores[np.flatnonzero(found == space.best)[0]])
+        top = int(scores.argmax())
+        kept = float(scores[np.flatnonzero(found == space.best)[0]])
         results.append(
             _held(space, (what, change), int(found[top]), float(scores[top]), kept, baseline)
         )
     # The first law alone: costs are those of the space, and what keeps all laws keeps one.
     if (top_alone := one_law_best(space)) is not None:
-        what_law, scores = ("law", f"equal quality by {LAW_NAMES['leverage']} alone"), space.score
+        what_law = ("law", f"equal quality by {LAW_NAMES['leverage']} alone")
+        scores = space.score
         kept = float(scores[space.best])
         results.append(
             _held(space, what_law, top_alone, float(scores[top_alone]), kept, space.baseline.score)
@@ -168,7 +170,8 @@ def _scores(
     space: DesignSpace, found: NDArray[np.intp], edit: _Edit, ends: tuple[str, str]
 ) -> tuple[Array, float]:
     """Scores of the candidates [n] and of the baseline under an edited setup."""
-    own, question = space.baseline, space.question
+    own = space.baseline
+    question = space.question
     skew, correlation = ends
 
     def score(number: int, mix: Mixes, width: Array) -> Array:
@@ -369,7 +372,8 @@ def infeasible(space: DesignSpace) -> Infeasible:
     nearest = int(fewest[space.violation[fewest].argmin()])
     breaks = tuple(space.failed_names(nearest))
     most = max(counts, key=lambda name: counts[name])
-    beyond, reason = float(np.expm1(space.violation[nearest])), CONSTRAINT_TEXT[most]
+    beyond = float(np.expm1(space.violation[nearest]))
+    reason = CONSTRAINT_TEXT[most]
     message = (
         f"No design keeps every limit. {reason[0].upper()}{reason[1:]} rules out {counts[most]:,} "
         "of "
@@ -406,8 +410,10 @@ def best_by_objective(space: DesignSpace) -> dict[Objective, Candidate]:
     found = space.candidates
     if not len(found):
         return {}
-    weight, gpus = space.question.batch_weights[:, None], space.setup.placement.gpus
-    speedup, tpot = (np.asarray(x[:, found], float) for x in (space.speedup, space.tpot_s))
+    weight = space.question.batch_weights[:, None]
+    gpus = space.setup.placement.gpus
+    speedup = np.asarray(space.speedup[:, found], float)
+    tpot = np.asarray(space.tpot_s[:, found], float)
     mean = (weight * tpot).sum(0)
     best: dict[Objective, int] = {
         "sd_speedup": int(found[((weight * speedup * tpot).sum(0) / mean).argmax()]),
@@ -430,7 +436,8 @@ def binding_start(space: DesignSpace, first: Binding) -> str:
 
 def sensitivity_text(results: Sequence[Sensitivity]) -> str:
     """Sentence on how many changed assumptions would make another design the recommended one."""
-    count, n = sum(item.flips for item in results), counted(len(results), "changed assumption")
+    count = sum(item.flips for item in results)
+    n = counted(len(results), "changed assumption")
     if not count:
         return (
             f"Under each of {n}, the recommended design stays within {FLIP_REGRET:.0%} of the best."
@@ -449,7 +456,8 @@ def _unmet_wishes(space: DesignSpace) -> list[str]:
     with the reason."""
     said = []
     for name, words in _WISHES.items():
-        wished, values = getattr(space.grid, name), getattr(space, name)
+        wished = getattr(space.grid, name)
+        values = getattr(space, name)
         if wished == DesignGrid.model_fields[name].default:
             continue
         for value in (one for one in wished if not np.any(values[space.candidates] == one)):

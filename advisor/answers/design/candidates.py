@@ -116,7 +116,8 @@ def setup_of(space: DesignSpace, index: int) -> Setup:
 
 
 def _setup(space: DesignSpace, body: int, counts: Counts) -> Setup:
-    setup, (n, k, s, width) = space.bodies[body].setup, counts
+    setup = space.bodies[body].setup
+    (n, k, s, width) = counts
     architecture = design_architecture(space.bodies[body].architecture, int(n), int(k), s, width)
     per_pass = setup.draft_architecture
     if setup.drafter.kind == "mtp" and per_pass is not None and per_pass.moe is not None:
@@ -195,23 +196,28 @@ def tpot_gain(space: DesignSpace, design: Costed) -> Band:
     """The tpot_gain that a candidate would have, of a design that need not be in the space."""
     n, k, s, width = design.experts
     counts: Counts = (float(n), float(k), s, width)
-    weight, base = space.question.batch_weights, _drawn_baseline(space)
+    weight = space.question.batch_weights
+    base = _drawn_baseline(space)
     drawn = drawn_at(_setup(space, 0, counts), space.question.batches, np.array(design.n_draft))
-    own, today = ((one.tpot_s * weight).sum(1) for one in (drawn, base))
+    own = (drawn.tpot_s * weight).sum(1)
+    today = (base.tpot_s * weight).sum(1)
     mean_s = space.question.mean_tpot_s(space.baseline.served.tpot_s[:, 0])
     return Band.of(mean_s / design.tpot_s, today / own * _shape_errors(space, 0, counts, len(own)))
 
 
 def _candidate(space: DesignSpace, index: int, base: DrawnDesigns) -> Candidate:
-    own, question = space.baseline, space.question
+    own = space.baseline
+    question = space.question
     n, k, s, width = _counts(space, index)
-    total, active = float(space.total_params[index]), float(space.active_params[index])
+    total = float(space.total_params[index])
+    active = float(space.active_params[index])
     body = space.bodies[space.body[index]].architecture
     activation = float(activation_ratio(n, k, s))
     tokens = question.training_tokens
     drawn = drawn_at(setup_of(space, index), space.question.batches, space.n_draft[:, index])
     objective_gain, speedup_gain, tpot_gain = _gains(space, index, drawn, base)
-    speedup, tpot = (np.asarray(x[:, index], float) for x in (space.speedup, space.tpot_s))
+    speedup = np.asarray(space.speedup[:, index], float)
+    tpot = np.asarray(space.tpot_s[:, index], float)
     return Candidate(
         index=index,
         body=int(space.body[index]),
@@ -250,7 +256,9 @@ def _candidate(space: DesignSpace, index: int, base: DrawnDesigns) -> Candidate:
 
 def _counts(space: DesignSpace, index: int) -> Counts:
     mix = space.mix([index])
-    n, k, s = (float(axis[0]) for axis in (mix.n_experts, mix.n_active, mix.n_shared))
+    n = float(mix.n_experts[0])
+    k = float(mix.n_active[0])
+    s = float(mix.n_shared[0])
     return n, k, s, int(space.expert_width[index])
 
 
@@ -274,7 +282,8 @@ def _gains(
 ) -> tuple[Band, Band, Band]:
     """Objective, speedup and time per output token over the baseline's, with bands from shared
     draws."""
-    own, question = space.baseline, space.question
+    own = space.baseline
+    question = space.question
     wobble = shape_errors(space, index, len(base.speedup))
     weight = question.batch_weights
 
@@ -283,8 +292,10 @@ def _gains(
 
     (spec, plain), (base_spec, base_plain) = times(drawn), times(base)
     gpus = space.setup.placement.gpus
-    score, base_score = (question.score(gpus, x.speedup.T, x.tpot_s.T) for x in (drawn, base))
-    speedup, tpot = (np.asarray(x[:, index], float) for x in (space.speedup, space.tpot_s))
+    score = question.score(gpus, drawn.speedup.T, drawn.tpot_s.T)
+    base_score = question.score(gpus, base.speedup.T, base.tpot_s.T)
+    speedup = np.asarray(space.speedup[:, index], float)
+    tpot = np.asarray(space.tpot_s[:, index], float)
     base_tpot = question.mean_tpot_s(own.served.tpot_s[:, 0])
     base_speedup = question.mean_speedup(own.served.speedup[:, 0], own.served.tpot_s[:, 0])
     return (
@@ -368,14 +379,16 @@ def qualities(space: DesignSpace, index: int) -> tuple[LawQuality, ...]:
 def corners(space: DesignSpace, index: int) -> tuple[str, ...]:
     """Ends of the grid or of a law's data that a design, but not the baseline, lies at, in
     words."""
-    own, found = space.baseline, []
+    own = space.baseline
+    found = []
     n, k, s, _ = _counts(space, index)
     for name, value, own_value, tried in (
         ("experts", n, own.n_experts, space.n_experts),
         ("active experts", k, own.n_active, space.n_active),
         ("shared experts", s, own.n_shared, space.n_shared),
     ):
-        least, most = float(tried.min()), float(tried.max())
+        least = float(tried.min())
+        most = float(tried.max())
         if (
             value == np.float32(own_value)
             or least == most
@@ -443,7 +456,9 @@ def headline(space: DesignSpace, chosen: Candidate | None) -> str:
     today's."""
     if chosen is None:
         return "No design keeps every limit"
-    own, gain, merit = space.baseline, chosen.objective_gain, MERITS[space.question.objective]
+    own = space.baseline
+    gain = chosen.objective_gain
+    merit = MERITS[space.question.objective]
     kept = _experts_words(own.n_active, own.n_experts, own.n_shared)
     if space.baseline_problem:
         return f"Build {design_words(space, chosen, width='')}: today's design cannot serve this"
@@ -473,7 +488,8 @@ def headline(space: DesignSpace, chosen: Candidate | None) -> str:
 def gain_words(space: DesignSpace, item: Candidate) -> str:
     """Gain over the baseline with its range: `1.05× as fast (likely 0.97–1.20×)`, or
     `no faster (...)`."""
-    gain, objective = item.objective_gain, space.question.objective
+    gain = item.objective_gain
+    objective = space.question.objective
     told = f"{gain.value:.2f}× {'as fast' if objective == 'tpot' else MERITS[objective].gain_of}"
     return (
         f"{'no faster' if told == '1.00× as fast' else told} (likely "
@@ -517,7 +533,9 @@ def title(space: DesignSpace, chosen: Candidate) -> str:
 
 def _merits(space: DesignSpace, chosen: Candidate) -> str:
     """The objective against the baseline's; of a speedup, the speed per token in the same line."""
-    question, merit, time = space.question, MERITS[space.question.objective], chosen.tpot_gain.value
+    question = space.question
+    merit = MERITS[space.question.objective]
+    time = chosen.tpot_gain.value
     unit = "per output token" if question.objective == "tpot" else merit.words
     told = (
         f"{merit.text(chosen.objective)} {unit} against "

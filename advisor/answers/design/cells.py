@@ -25,11 +25,9 @@ from advisor.prediction import AdvisorError, Array, Tier, lowest
 
 MAX_PLACES = 16
 """Accelerators of one question: each costs as much as a whole search. [-]"""
-IN_MEMORY, ON_TIME, ON_LIMITS = (
-    "does not fit in memory",
-    "over the limit on time per token",
-    "no design keeps every limit",
-)
+IN_MEMORY = "does not fit in memory"
+ON_TIME = "over the limit on time per token"
+ON_LIMITS = "no design keeps every limit"
 """Why no design serves a cell."""
 _PLACE = re.compile(r"((?P<gpus>[1-9][0-9]{0,2})x)?(?P<id>[A-Za-z0-9][\w.-]{0,99})")
 
@@ -54,7 +52,8 @@ def parse_place(text: str, own: str = "") -> Place:
 
     own : the scenario's, which may be the user's own.
     """
-    found, known = _PLACE.fullmatch(text.strip()), {*hardware_ids(), own}
+    found = _PLACE.fullmatch(text.strip())
+    known = {*hardware_ids(), own}
     if found is None or found["id"] not in known:  # a name as a page shows it: `H100 SXM`
         found = _PLACE.fullmatch(text.strip().lower().replace(" ", "-"))
     if found is None or found["id"] not in known:
@@ -168,7 +167,8 @@ class DesignCells:
         where one does."""
         if self.served[cell]:
             return ""
-        space, row = self.space(cell), int(self.row_of[cell])
+        space = self.space(cell)
+        row = int(self.row_of[cell])
         batch = space.question.batches[row]
         keeps = space.keeps_apart_from("memory", "tpot")
         if keeps.any():
@@ -256,7 +256,8 @@ def _same_designs(grid: DesignGrid, setups: Sequence[Setup]) -> DesignGrid:
     experts = [
         set(mixes(grid, architecture.moe, placement).n_experts.tolist()) for placement in placements
     ]
-    common, counts = set.intersection(*steps), set.intersection(*experts)
+    common = set.intersection(*steps)
+    counts = set.intersection(*experts)
     return grid.model_copy(
         update={
             "expert_width": tuple(map(int, sorted(common))),
@@ -369,12 +370,11 @@ class Standings:
 
     def of(self, column: int, cell: int) -> CellStanding:
         """One design of the pool in one cell where it is allowed."""
-        space, row = self.cells.space(cell), int(self.cells.row_of[cell])
+        space = self.cells.space(cell)
+        row = int(self.cells.row_of[cell])
         index = int(self.cells.found[self.pool[column]])
-        merit, own = (
-            float(self.cells.merit[cell, self.pool[column]]),
-            float(self.baseline_merit[cell]),
-        )
+        merit = float(self.cells.merit[cell, self.pool[column]])
+        own = float(self.baseline_merit[cell])
         drawn = self.common[:, cell, column] * self.errors[:, column] / self.baseline[:, cell]
         tier, beyond = self.tiers[cell][column]
         return CellStanding(
@@ -402,11 +402,15 @@ def standings(
     """Draw some designs, columns of `cells.merit`, and the best of each cell. nP = 0 without any of
     either."""
     pool = np.unique([*pool, *cells.best[cells.served]]).astype(np.intp)
-    common, baseline, baseline_merit, tiers = [], [], [], []
+    common = []
+    baseline = []
+    baseline_merit = []
+    tiers = []
     for number, space in enumerate(cells.spaces):
         on_progress(number / len(cells.spaces))
         at = cells.cells_of(number)
-        question, own = space.question, space.baseline.served
+        question = space.question
+        own = space.baseline.served
         base = drawn_at(space.bodies[0].setup, question.batches, own.n_draft[:, 0])
         drawn = [
             drawn_at(setup_of(space, int(index)), question.batches, space.n_draft[:, index])

@@ -71,7 +71,9 @@ class Costed:
 def costed(space: DesignSpace, experts: Experts) -> Costed:
     """Cost one design as the search does."""
     mix = Mixes.of(*experts[:3])
-    width, body, asked = np.array([float(experts.expert_width)]), space.bodies[0], space.question
+    width = np.array([float(experts.expert_width)])
+    body = space.bodies[0]
+    asked = space.question
     found = serve(space, body, mix, width, asked.batches)
     size = sizes(body, mix, width, asked.max_memory_bytes)
     quality = law_ratios(body, space.baseline, mix, width, size.weights, asked)
@@ -134,9 +136,11 @@ def dials(space: DesignSpace, held: Experts | None = None) -> tuple[Dial, ...]:
         # Values past the first that keeps no limit say no more.
         left = np.flatnonzero(~np.isnan(loss))
         low, high = (left[0] - 1, left[-1] + 2) if len(left) else (0, len(values))
-        low, high = max(min(low, values.index(own)), 0), max(high, values.index(own) + 1)
+        low = max(min(low, values.index(own)), 0)
+        high = max(high, values.index(own) + 1)
         shown = values[low:high]
-        at, quality = shown.index(own), _quality(space, shown)
+        at = shown.index(own)
+        quality = _quality(space, shown)
         return Dial(
             name,
             tuple(shown),
@@ -170,7 +174,8 @@ def _ratios(own: Experts, n: list[int], k: list[int], widths: list[int]) -> list
     """A design at each k/N of its total size, rising: at its own N, and below that at more and
     narrower experts."""
     found = {own, *(own._replace(n_active=b) for b in k)}
-    least, size = min(one.n_active for one in found), own.n_experts * own.expert_width
+    least = min(one.n_active for one in found)
+    size = own.n_experts * own.expert_width
     finer = {
         a: min(widths, key=lambda x: abs(x - size / a))
         for a in n
@@ -202,7 +207,8 @@ def _lost(
     if not len(kept):
         return np.full(len(wanted), np.nan), [""] * len(wanted)
     scores = np.where(np.abs(values[kept] - wanted[:, None]) <= within, space.score[kept], 0.0)
-    top, at = scores.max(axis=1), kept[scores.argmax(axis=1)]
+    top = scores.max(axis=1)
+    at = kept[scores.argmax(axis=1)]
     held = [
         experts_of(space, int(i)).text if best > 0.0 else ""
         for i, best in zip(at, top, strict=True)
@@ -213,7 +219,8 @@ def _lost(
 def _quality(space: DesignSpace, designs: list[Experts]) -> tuple[Array, Array]:
     """Lowest and highest law of designs of the baseline's depth and attention. [n] each"""
     n, k, s, width = (np.array(axis, float) for axis in zip(*designs, strict=True))
-    mix, body = Mixes(n, k, s), space.bodies[0]
+    mix = Mixes(n, k, s)
+    body = space.bodies[0]
     found = law_ratios(
         body, space.baseline, mix, width, sizes(body, mix, width).weights, space.question
     )
@@ -259,11 +266,13 @@ def batch_rule(space: DesignSpace, batches: tuple[int, ...] = RULE_BATCHES) -> B
     time = np.where(fits, tpot_s, np.inf)
     at = np.stack([time.argmin(axis=1), np.where(fits, speedup, 0.0).argmax(axis=1)])
     mix = space.mix(found)
-    active, shared = mix.n_active / mix.n_experts, mix.shared_share
+    active = mix.n_active / mix.n_experts
+    shared = mix.shared_share
     near = time <= (1.0 + NEAR_BEST) * time.min(axis=1, keepdims=True)
 
     def ends(values: Array) -> Array:
-        low, high = np.where(near, values, np.inf), np.where(near, values, -np.inf)
+        low = np.where(near, values, np.inf)
+        high = np.where(near, values, -np.inf)
         return np.stack([low.min(axis=1), high.max(axis=1)])
 
     rows = np.arange(len(size))

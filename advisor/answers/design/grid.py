@@ -192,7 +192,8 @@ def _batch_shares(
         if isinstance(batches, Mapping)
         else dict.fromkeys(batches or [setup.scenario.batch_size], 1.0)
     )
-    size, share = np.array(list(weights), float), np.array(list(weights.values()), float)
+    size = np.array(list(weights), float)
+    share = np.array(list(weights.values()), float)
     if not len(size) or np.any(size < 1) or np.any(size != np.floor(size)):
         raise AdvisorError("batches must be whole numbers >= 1, e.g. 1,16,64")
     if not np.all(np.isfinite(share)) or np.any(share < 0) or share.sum() <= 0:
@@ -407,18 +408,13 @@ def weight_bytes_each_gpu(body: Architecture, shape: MoeShape, placement: Placem
 def _moe_params(body: Architecture, shape: MoeShape) -> tuple[Array, Array, Array, Array]:
     """(routed, routed active, shared, router) parameters of the whole model."""
     moe = body.routed
-    count, n, k, width, h, mats, shared = (
-        np.asarray(x, float)
-        for x in (
-            shape.count,
-            shape.n_experts,
-            shape.n_active,
-            shape.expert_width,
-            shape.expert_input_width,
-            shape.matrices,
-            shape.shared_width,
-        )
-    )
+    count = np.asarray(shape.count, float)
+    n = np.asarray(shape.n_experts, float)
+    k = np.asarray(shape.n_active, float)
+    width = np.asarray(shape.expert_width, float)
+    h = np.asarray(shape.expert_input_width, float)
+    mats = np.asarray(shape.matrices, float)
+    shared = np.asarray(shape.shared_width, float)
     expert = mats * h * width + (2.0 * width + body.hidden_size if moe.expert_bias_params else 0.0)
     # A router scores the zero experts too.
     candidates = n * (1.0 + moe.zero_experts / moe.n_experts)

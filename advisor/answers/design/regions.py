@@ -163,7 +163,8 @@ def cover(drawn: Standings) -> tuple[list[int], NDArray[np.intp], NDArray[np.boo
     The second is -1 where none does; the third says whether as the region's core. Chosen are sorted
     by the number of cells they hold. [<= nP], [nC], [nC]
     """
-    served, cores = drawn.cells.served, drawn.chance >= CORE_CHANCE
+    served = drawn.cells.served
+    cores = drawn.chance >= CORE_CHANCE
     holder = np.full(len(served), -1, np.intp)
     chosen: list[int] = []
     left = served.copy()
@@ -214,7 +215,8 @@ def _pool(cells: DesignCells) -> NDArray[np.intp]:
     cells in turn."""
     found = set(cells.best[cells.served].tolist())
     for most in _POOL_LOSSES:
-        near, left = cells.loss <= most, cells.served.copy()
+        near = cells.loss <= most
+        left = cells.served.copy()
         while left.any():
             column = int(near[left].sum(axis=0).argmax())
             found.add(column)
@@ -349,10 +351,8 @@ def one_design(
     columns = np.flatnonzero(np.isin(drawn.pool, every))
     # Less than no loss against what is a target's best by the central values is noise: then these
     # decide.
-    expected, central = (
-        np.maximum(drawn.expected[:, columns], 0.0),
-        drawn.loss[:, columns].mean(axis=0),
-    )
+    expected = np.maximum(drawn.expected[:, columns], 0.0)
+    central = drawn.loss[:, columns].mean(axis=0)
     by_mean = columns[np.lexsort((central, expected.mean(axis=0)))]
     by_worst = columns[np.lexsort((central, expected.max(axis=0)))]
 

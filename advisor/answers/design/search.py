@@ -162,27 +162,29 @@ class _Search:
 
 def _evaluate(search: _Search, index: int, body: Body, width: Array) -> dict[str, NDArray]:
     """All designs of one body: [n mixes x n widths], flattened."""
-    question, mix = search.question, search.mix
+    question = search.question
+    mix = search.mix
     column = Mixes(mix.n_experts[:, None], mix.n_active[:, None], mix.n_shared[:, None])
     size = sizes(body, column, width, question.max_memory_bytes)
-    active, total = size.weights.active, size.weights.total
+    active = size.weights.active
+    total = size.weights.total
     quality = law_ratios(body, search.baseline, column, width, size.weights, question).astype(
         np.float32
     )
     broken, violation = _broken(search, body, column, width, size, quality.min(axis=0))
     # Single precision halves the memory of millions of designs, and is finer than any error of the
     # model.
-    n_batches, gpus = len(question.batches), body.setup.placement.gpus
+    n_batches = len(question.batches)
+    gpus = body.setup.placement.gpus
     speedup, tpot = (np.empty((n_batches, *active.shape), np.float32) for _ in range(2))
-    n_draft, score = np.empty((n_batches, *active.shape), np.int16), np.empty(active.shape)
+    n_draft = np.empty((n_batches, *active.shape), np.int16)
+    score = np.empty(active.shape)
     for block, found in over_widths(
         body, mix, width, search.touched, question.batches, search.drafts
     ):
-        speedup[:, block], tpot[:, block], n_draft[:, block] = (
-            found.speedup,
-            found.tpot_s,
-            found.n_draft,
-        )
+        speedup[:, block] = found.speedup
+        tpot[:, block] = found.tpot_s
+        n_draft[:, block] = found.n_draft
         score[block] = question.score(gpus, found.speedup, found.tpot_s)
     if question.max_tpot_s is not None:
         over = tpot.max(axis=0) / question.max_tpot_s
@@ -250,7 +252,8 @@ def _broken(
 
 
 def _baseline(body: Body, question: Question, drafts: NDArray[np.int64]) -> Baseline:
-    setup, moe = body.setup, body.architecture.routed
+    setup = body.setup
+    moe = body.architecture.routed
     shared = shared_experts(moe)
     mix = Mixes.of(moe.n_experts, moe.n_active, shared)
     width = np.array([float(moe.expert_width)])
@@ -318,7 +321,8 @@ def serve_many(
         chosen = indices[at]
         width = space.expert_width[chosen].astype(float)
         found = serve(space, space.bodies[body], space.mix(chosen), width, batches)
-        gain[:, at], tpot[:, at] = found.speedup, found.tpot_s
+        gain[:, at] = found.speedup
+        tpot[:, at] = found.tpot_s
     return gain, tpot
 
 

@@ -81,7 +81,8 @@ def make_body(setup: Setup, architecture: Architecture) -> Body:
         else draft_architecture(drafter, architecture)
     )
     moved = dataclasses.replace(setup, architecture=architecture, draft_architecture=per_pass)
-    context, kv = setup.scenario.context_tokens, setup.kv_bytes_per_element
+    context = setup.scenario.context_tokens
+    kv = setup.kv_bytes_per_element
     tp = setup.placement.tensor_parallel
     cache = cache_bytes_per_gpu(architecture, tp, context, kv)
     head = 0.0
@@ -120,12 +121,14 @@ def touched_by(
     active = np.maximum(mix.n_active * computing_share(setup.architecture), 1.0)
 
     def experts(sequences: Array, tokens: Array) -> Array:
-        experts, moved = mix.n_experts, (routing.load_cv, routing.affinity, routing.stickiness)
+        experts = mix.n_experts
+        moved = (routing.load_cv, routing.affinity, routing.stickiness)
         return touched_experts(sequences, tokens, experts, active, *moved)
 
     tokens = np.array([1.0, *(drafts + 1.0)])
     unique, where = np.unique(tokens, return_inverse=True)
-    sequences, each = batches[None, :, None], unique[:, None, None]
+    sequences = batches[None, :, None]
+    each = unique[:, None, None]
     ran = graphs_of_steps(setup, sequences, each)
     steps = experts(sequences if ran is None else sequences * ran.padding, each)[where]
     if not has_lengths(setup):
@@ -159,12 +162,16 @@ def arms(
     drafts: NDArray[np.int64],
 ) -> Arms:
     """Times of designs (mix, width), both [n], by the formulas of `curve`."""
-    setup, costs = body.setup, body.setup.costs
+    setup = body.setup
+    costs = body.setup.costs
     shape = moe_shape(body.architecture, mix, width)
-    column, k = batches[:, None], drafts[:, None, None].astype(float)
+    column = batches[:, None]
+    k = drafts[:, None, None].astype(float)
     context = float(setup.scenario.context_tokens)
-    one, q = np.asarray(1.0), k + 1.0
-    plain_graphs, graphs = (graphs_of_steps(setup, column, tokens) for tokens in (one, q))
+    one = np.asarray(1.0)
+    q = k + 1.0
+    plain_graphs = graphs_of_steps(setup, column, one)
+    graphs = graphs_of_steps(setup, column, q)
     plain = step_as_run(setup, column, one, context, touched.steps[0], plain_graphs, shape)
     verify = step_as_run(setup, column, q, context, touched.steps[1:], graphs, shape)
     own_experts = _own_layer_drafter(setup) is not None
@@ -211,7 +218,8 @@ def _prefill_s(body: Body, shape: MoeShape, touched: Touched, batches: Array) ->
     """Prefill charged to each output token, [nB, n]; 0 without lengths. [s]"""
     if touched.chunk is None:
         return np.zeros((len(batches), 1))
-    setup, column = body.setup, batches[:, None]
+    setup = body.setup
+    column = batches[:, None]
     placement = setup.placement
 
     def layers_s(rows: Array, tokens: Array, touched: Array) -> Array:
@@ -246,13 +254,15 @@ class Served:
 def served(setup: Setup, both: Arms, drafts: NDArray[np.int64]) -> Served:
     """Speculation at the K with the highest speedup, or plain decode (K = 0) where none exceeds
     1."""
-    prefill, lengths = both.prefill_s, setup.acceptance.accepted_length
+    prefill = both.prefill_s
+    lengths = setup.acceptance.accepted_length
     plain_s = (
         both.plain_s
         if both.plain_wait_s is None
         else both.plain_s + np.maximum(both.plain_wait_s, 0.0)
     )
-    best, chosen = np.ones_like(plain_s), np.zeros(plain_s.shape, np.int16)
+    best = np.ones_like(plain_s)
+    chosen = np.zeros(plain_s.shape, np.int16)
     for index, k in enumerate(drafts):
         round_s = both.round_s[index]
         if both.round_wait_s is not None:
@@ -282,10 +292,8 @@ def over_widths(
     """
     # A lone width still needs a second point for its line.
     ends = np.array([width.min(), max(width.max(), width.min() + 1.0)])
-    low, high = (
-        arms(body, mix, np.full(len(mix), end), touched, batches, drafts)
-        for end in (float(ends[0]), float(ends[1]))
-    )
+    low = arms(body, mix, np.full(len(mix), float(ends[0])), touched, batches, drafts)
+    high = arms(body, mix, np.full(len(mix), float(ends[1])), touched, batches, drafts)
     share = (width - ends[0]) / (ends[1] - ends[0])
     names = [item.name for item in dataclasses.fields(Arms)]
     times = tuple((getattr(low, name), getattr(high, name)) for name in names)
@@ -394,7 +402,8 @@ def measured_gap(
     drafts = np.unique([0, *served.n_draft[:, 0]])
     own = curve_for(given, question.batches, drafts)
     gaps = own.plain_step_s / curve_for(by_fit, question.batches, [0]).plain_step_s - 1.0
-    rows, columns = np.arange(len(question.batches)), np.searchsorted(drafts, served.n_draft[:, 0])
+    rows = np.arange(len(question.batches))
+    columns = np.searchsorted(drafts, served.n_draft[:, 0])
     measured = own.speedup[rows, columns], own.tpot_s[rows, columns]
     fitted = served.speedup[:, 0], served.tpot_s[:, 0]
     (speedup, tpot_ms), (fit_speedup, fit_tpot_ms) = (
@@ -565,7 +574,8 @@ class DesignSpace:
     def baseline_problem(self) -> str:
         """Reason that the baseline cannot serve the question, in one sentence, empty where it
         can."""
-        fits, asked = self.setup.memory.largest_batch, int(self.question.batches.max())
+        fits = self.setup.memory.largest_batch
+        asked = int(self.question.batches.max())
         if fits < asked:
             limit = f"at most batch {fits:,} does" if fits else "its weights alone do not"
             return f"The baseline does not fit in memory at batch {asked:,}: {limit}."
@@ -589,7 +599,8 @@ class DesignSpace:
         shared = float(self.n_shared[index])
         extra = f" + {shared:g} shared" if shared else ""
         body = f", {self.bodies[self.body[index]].architecture.name}" if self.body[index] else ""
-        count, active = self.n_experts[index], self.n_active[index]
+        count = self.n_experts[index]
+        active = self.n_active[index]
         return f"{count} experts top-{active}{extra}, width {self.expert_width[index]}{body}"
 
     def shape_of(self, index: int) -> dict[str, float]:

@@ -317,7 +317,8 @@ def start_from_size(
         moe = wanted.routed
         shared = f" + {moe.n_shared} shared" if moe.n_shared else ""
         mix = f"{moe.n_experts} experts top-{moe.n_active}{shared}, width {moe.expert_width}"
-        counts, depth = parameter_counts(wanted), sum(mixer.count for mixer in near.mixers)
+        counts = parameter_counts(wanted)
+        depth = sum(mixer.count for mixer in near.mixers)
         chosen = (
             "newest shipped model near"
             if _off(near, given) <= np.log(NEAR)
@@ -417,11 +418,9 @@ def _solved(near: Architecture, given: Mapping[str, float]) -> tuple[Architectur
     the grid compete too, those like `near`'s first.
     """
     moe = near.routed
-    grid, two, shared = (
-        DesignGrid(width_step=RANK_WIDTH_MULTIPLE),
-        len(given) > 1,
-        shared_experts(moe),
-    )
+    grid = DesignGrid(width_step=RANK_WIDTH_MULTIPLE)
+    two = len(given) > 1
+    shared = shared_experts(moe)
     experts = np.unique([*grid.n_experts, moe.n_experts]) if two else np.array([moe.n_experts])
     active = np.unique([*grid.n_active, moe.n_active]) if two else np.array([moe.n_active])
     n, k = (axis.ravel().astype(float) for axis in np.meshgrid(experts, active, indexing="ij"))
@@ -510,7 +509,8 @@ def routing_in_serve(space: DesignSpace, experts: Experts) -> str:
     That of the design itself, of a uniform one, a user's trace, and text of one domain, which no
     text carries on.
     """
-    scenario, preset = space.setup.scenario, space.setup.routing
+    scenario = space.setup.scenario
+    preset = space.setup.routing
     counts = float(experts.n_experts), float(experts.n_active), float(experts.n_shared)
     named = scenario.routing if is_moved(scenario.routing) else "" if preset is None else preset.id
     can_tell = is_moved(named) or (
@@ -524,7 +524,8 @@ def routing_in_serve(space: DesignSpace, experts: Experts) -> str:
 def time_in_serve(space: DesignSpace, index: int | None) -> float:
     """Time per output token of a design (None: baseline) in Serve at the search's K. NaN without a
     config.json. [s]"""
-    scenario, drafts = space.setup.scenario, space.baseline.served.n_draft[:, 0]
+    scenario = space.setup.scenario
+    drafts = space.baseline.served.n_draft[:, 0]
     try:
         if index is not None and index != space.baseline_index():
             routing = routing_in_serve(space, experts_of(space, index))
@@ -550,7 +551,8 @@ def design_name(space: DesignSpace, item: Experts | Candidate) -> str:
 def _changed(
     config: dict[str, Any], wanted: Architecture, own_width_is_total: bool
 ) -> dict[str, Any]:
-    holder, moe = _expert_holder(config), wanted.routed
+    holder = _expert_holder(config)
+    moe = wanted.routed
     config.pop("_name_or_path", None)  # the file no longer describes that checkpoint
     _set(holder, EXPERT_COUNT_KEYS, moe.n_experts)
     _set(holder, TOP_K_KEYS, moe.n_active)
@@ -634,7 +636,8 @@ def parse_batches(text: str) -> dict[int, float]:
                 f"batches {text[:80]!r} is no list like 1,64, range like 1-512 or histogram like "
                 "1:0.2,64:0.8"
             )
-        first, last = int(match["first"]), int(match["last"] or match["first"])
+        first = int(match["first"])
+        last = int(match["last"] or match["first"])
         if last < first:
             raise AdvisorError(
                 f"batches {text[:80]!r}: a range runs from the smaller to the larger batch, e.g. "

@@ -38,7 +38,8 @@ def published_near(one: Comparison) -> str:
         return ""
     speedups = [f"{each:.2f}x" for each in sorted(run.speedup for run in near)]
     batches = [f"{each:,.0f}" for each in sorted(run.batch_size for run in near)]
-    measured, at = (" to ".join(dict.fromkeys((each[0], each[-1]))) for each in (speedups, batches))
+    measured = " to ".join(dict.fromkeys((speedups[0], speedups[-1])))
+    at = " to ".join(dict.fromkeys((batches[0], batches[-1])))
     return (
         f"{counted(len(near), 'published run')} of this set-up, on any engine: {measured} at "
         f"batch {at}."
@@ -61,7 +62,8 @@ def unfit_of(compared: Sequence[Comparison]) -> Unfit | None:
     fits."""
     if (one := next((one for one in compared if not one.largest_batch), None)) is None:
         return None
-    scenario, setup = one.scenario, load_setup(one.scenario)
+    scenario = one.scenario
+    setup = load_setup(one.scenario)
     others = [
         load_setup(scenario.model_copy(update={"weight_dtype": name}))
         for name in FIELDS["weight_dtype"].choices

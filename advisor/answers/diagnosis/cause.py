@@ -34,7 +34,8 @@ def cause_text(
     row = one.row("speedup")
     if row is None or row.measured is None:
         return ""
-    too_little, length = row.predicted / row.measured, one.accepted_length
+    too_little = row.predicted / row.measured
+    length = one.accepted_length
     if one.length_from == OF_THE_RUN:
         return _round_text(one, too_little, likely)
     if may_accept_less(one, compared):
@@ -44,7 +45,8 @@ def cause_text(
             f"a round takes {too_little:.2f} times as long: the mean accepted length in the "
             "engine's log tells which."
         )
-    slow, best = too_little * _least_length(one, compared) / length - 1.0, _best_of(one, compared)
+    slow = too_little * _least_length(one, compared) / length - 1.0
+    best = _best_of(one, compared)
     if best is None:
         return (
             f"{likely}: a round at least {slow:.0%} too long, whatever is accepted (no CUDA "
@@ -84,13 +86,15 @@ def _least_length(one: Comparison, compared: Sequence[Comparison]) -> float:
 
 def _round_text(one: Comparison, too_little: float, likely: str) -> str:
     """Sentence on a round that takes too many plain steps."""
-    round_s, plain_s = one.row("round"), one.row("plain")
+    round_s = one.row("round")
+    plain_s = one.row("plain")
     if round_s is None or plain_s is None or round_s.measured is None or plain_s.measured is None:
         return (
             f"{likely}: a round of {too_little:.2f} times as many plain steps as predicted "
             f"({_OF_A_ROUND})."
         )
-    steps, predicted = round_s.measured / plain_s.measured, round_s.predicted / plain_s.predicted
+    steps = round_s.measured / plain_s.measured
+    predicted = round_s.predicted / plain_s.predicted
     both = "; ".join(
         f"{name} {amount(row.measured or 0.0, 's')}, {amount(row.predicted, 's')} predicted"
         for name, row in (("round", round_s), ("plain step", plain_s))

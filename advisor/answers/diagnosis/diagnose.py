@@ -100,7 +100,9 @@ def try_rule(rule: Rule, kind: Kind, run: Run) -> RuleOutcome:
     lacking = _not_concerned(rule, run)
     if lacking is None:
         return RuleOutcome(rule, kind, run, "not_concerned")
-    evidence, missing, cleared = [], list(lacking), False
+    evidence = []
+    missing = list(lacking)
+    cleared = False
     for test in rule.tests:
         value, limit, needs = _measured(test, run)
         if isinstance(value, str) and not isinstance(limit, str):  # a number that is none
@@ -246,11 +248,9 @@ def _headline(compared: Sequence[Comparison], suspect: str) -> str:
     one."""
     if (one := unforeseen(compared)) is None:
         return ""
-    at, row, (do, measured, _) = (
-        f"at batch {one.batch_size:,.4g}",
-        one.row("speedup"),
-        _remedy(compared),
-    )
+    at = f"at batch {one.batch_size:,.4g}"
+    row = one.row("speedup")
+    (do, measured, _) = _remedy(compared)
     if (off := plain_off(compared)) is not None:
         both = [measured] * bool(measured) + [f"{one.gain:.2f}x at K = {one.n_draft}"]
         return f"{do}: measured {', '.join(both)}" if do else plain_title(off)
@@ -266,7 +266,8 @@ def _until_text(compared: Sequence[Comparison], verdict: VerdictKind) -> str:
     """Sentence on what to do at the batch that loses most until its cause is mended. Empty where
     none loses."""
     do, measured, untried = _remedy(compared)
-    found, rest = f": measured {measured}" * bool(measured), f", or try {untried}" * bool(untried)
+    found = f": measured {measured}" * bool(measured)
+    rest = f", or try {untried}" * bool(untried)
     if verdict != "misconfigured":
         return f"{do} until the cause is found{found or rest}." if do else ""
     faster = next((one for one in compared if one.faster_k is not None), None)
@@ -283,9 +284,8 @@ def _times_text(one: Comparison) -> str:
     plain = one.ratio("plain") and one.row("plain")
     if not plain or not plain.measured or not one.gain:
         return ""
-    own, without = (
-        with_prefix(time_s, "s") for time_s in (plain.measured / one.gain, plain.measured)
-    )
+    own = with_prefix(plain.measured / one.gain, "s")
+    without = with_prefix(plain.measured, "s")
     return f" ({own} a token, {without} without)"
 
 
@@ -294,7 +294,8 @@ def _remedy(compared: Sequence[Comparison]) -> tuple[str, str, str]:
     where none loses."""
     if (one := unforeseen(compared)) is None or (one.gain or 1.0) >= 1.0:
         return "", "", ""
-    at, k = f"at batch {one.batch_size:,.4g}", one.recommended.n_draft
+    at = f"at batch {one.batch_size:,.4g}"
+    k = one.recommended.n_draft
     server = attrgetter("batch_size", "place", "scenario.model_id")
     same = [x for x in compared if server(x) == server(one)]
     here = {
@@ -416,7 +417,8 @@ def slower_than_explained(compared: Sequence[Comparison]) -> bool | None:
 
 def loss_text(one: Comparison) -> str:
     """Sentence that a run loses as the model predicts, and what to draft instead."""
-    row, instead = one.row("speedup"), _instead(one)
+    row = one.row("speedup")
+    instead = _instead(one)
     if row is None:
         return ""
     foreseen = f"The model predicts a loss for {_cell(one)}: {_band(row)}."
@@ -573,8 +575,10 @@ def diagnose(
     )
     findings = tuple(_finding(of_rule, mended_k) for of_rule in found if of_rule)
     compared = [(run.place, run.comparison) for run in result.runs if run.comparison is not None]
-    predicted, unusable = [one for _, one in compared], bool(result.refused) and not result.n_kept
-    suspect, unfit = next(filter(None, map(limit_suspected, result.runs)), ""), unfit_of(predicted)
+    predicted = [one for _, one in compared]
+    unusable = bool(result.refused) and not result.n_kept
+    suspect = next(filter(None, map(limit_suspected, result.runs)), "")
+    unfit = unfit_of(predicted)
     verdict: VerdictKind = (
         "mismeasured" if result.contradicted else _verdict(findings, unusable, predicted)
     )
@@ -625,7 +629,8 @@ def _sentence(
         )
     compared = [(run, run.comparison) for run in result.runs if run.comparison is not None]
     losing = [one.run.comparison for one in outcomes if one.state == "found" and one.rule.expected]
-    predicted, losses = [one for _, one in compared], [one for one in losing if one is not None]
+    predicted = [one for _, one in compared]
+    losses = [one for one in losing if one is not None]
     said = verdict_text(verdict, findings, predicted, _refused(result), losses, suspect)
     verdict_sentence = said if unfit is None else unfit.text
     if not predicted and (run := _unpredicted(result)) is not None:
@@ -663,7 +668,8 @@ def _unpredicted_text(run: Run, lacks: Sequence[str]) -> str:
     """Sentence on why a run with drafts is not predicted. Empty where it measured nothing and tells
     of no server."""
     named = listed([COLUMNS["points"][name].in_text for name in lacks]) if lacks else ""
-    speedup, batch = run.number("speedup"), run.number("batch_size")
+    speedup = run.number("speedup")
+    batch = run.number("batch_size")
     k = run.number("draft_tokens_k")
     at = ("" if batch is None else f" at batch {batch:,.4g}") + (
         "" if k is None else f" with K = {k:.0f}"
@@ -687,7 +693,8 @@ _FOR_FIX = ("batch_size", "draft_tokens_k", "max_num_seqs", "max_running_request
 
 
 def _finding(outcomes: Sequence[RuleOutcome], mended_k: int | None) -> Finding:
-    first, run = outcomes[0], outcomes[0].run
+    first = outcomes[0]
+    run = outcomes[0].run
     tested = {test.quantity for test in first.rule.tests}
     details = differences(run.facts, run.plain) if "differences_of_arms" in tested else []
     fix = _fix(first, mended_k)

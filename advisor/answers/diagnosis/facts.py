@@ -283,7 +283,8 @@ _UNSAID = {"graphs_off": False, "draft_graphs_off": False, "asynchronous": True,
 _BARE = frozenset(
     {"enforce_eager", "disable_cuda_graph", "no_async_scheduling", "disable_overlap_schedule"}
 )
-_WHOLE, _DECIMAL = r"([0-9]{1,12})\b", r"([0-9]{1,12}(?:\.[0-9]{0,12})?)"
+_WHOLE = r"([0-9]{1,12})\b"
+_DECIMAL = r"([0-9]{1,12}(?:\.[0-9]{0,12})?)"
 _VLLM_LINE = re.compile(rf"Running: {_WHOLE} reqs, Waiting: {_WHOLE} reqs")
 _SGLANG_LINE = re.compile(rf"Decode batch[^\n]*?#running-req: {_WHOLE}[^\n]*")
 _QUEUE = re.compile(rf"#queue-req: {_WHOLE}")

@@ -151,11 +151,9 @@ class Rule(Frozen):
         """
         fixes = self.fix_without if recommended_k == 0 and self.fix_without else self.fix
         text = fixes.get(engine) or fixes.get("any") or next(iter(fixes.values()))
-        requests, captured, verified = (
-            math.ceil(batch),
-            math.ceil(max(batch, admitted)),
-            int(n_draft) + 1,
-        )
+        requests = math.ceil(batch)
+        captured = math.ceil(max(batch, admitted))
+        verified = int(n_draft) + 1
         values = {
             "recommended_k": recommended_k,
             "recommended_tokens": (recommended_k or 0) + 1,
@@ -406,7 +404,8 @@ def compare(
 
 def _build_share(question: RowQuestion, setup: Setup, curve: Curve) -> float:
     """Last round of a curve over that of the engine's build of today. [-]"""
-    engine, hardware = question.scenario.engine, setup.hardware
+    engine = question.scenario.engine
+    hardware = setup.hardware
     costed = with_costs(
         setup, **class_costs(class_today(engine, hardware.vendor, hardware.generation))
     )
@@ -492,7 +491,8 @@ def _whose_length(facts: Facts, unsaid: Mapping[str, Any], source: str) -> str:
 def _setup(question: RowQuestion, facts: Facts, unsaid: Mapping[str, Any]) -> Setup:
     """What answers: with prefill where requests come one after the other and their lengths are
     known."""
-    scenario, changes = question.scenario, dict[str, Any]()
+    scenario = question.scenario
+    changes = dict[str, Any]()
     context = _number(facts, "context_tokens")
     if context:
         changes["context_tokens"] = max(round(context), 1)
@@ -514,7 +514,8 @@ def _rows(
     """All that is predicted for the run, with what was measured of it. `length_of`: whose its
     accepted length is."""
     draws = make_draws(setup.costs)
-    gpus, own_plain = setup.placement.gpus, plain if k else facts
+    gpus = setup.placement.gpus
+    own_plain = plain if k else facts
     printed_s = measured_times(facts)[
         0
     ]  # the plain time that the row itself prints beside the other
@@ -530,15 +531,14 @@ def _rows(
     parts = {name: time[0, -1] for name, time in curve.round_components.items()}
     drafting = {name: parts.pop(name) for name in ("draft", "draft_host")}
     after_s = parts.pop("round_host")
-    verify_draws, draft_draws = (draw_total(some, draws, None, None) for some in (parts, drafting))
+    verify_draws = draw_total(parts, draws, None, None)
+    draft_draws = draw_total(drafting, draws, None, None)
     round_draws = (
         verify_draws + draft_draws + draw_total({"round_host": after_s}, draws, None, None)
     )
-    measured, counted, computed = (
-        _number(facts, "step_time_s"),
-        _number(facts, "accepted_length") or length,
-        "",
-    )
+    measured = _number(facts, "step_time_s")
+    counted = _number(facts, "accepted_length") or length
+    computed = ""
     if measured is None and token_s is not None:
         measured = token_s * counted
         computed = f"{with_prefix(token_s, 's')} x {counted:.2f} tokens{length_of}"
@@ -546,7 +546,8 @@ def _rows(
         "round", "Round of speculation", measured, float(each[-1] * length), round_draws, "s"
     )
     out.append(replace(of_round, computed=computed))
-    verify, draft = float(curve.verify_step_s[0, -1]), float(sum(drafting.values()))
+    verify = float(curve.verify_step_s[0, -1])
+    draft = float(sum(drafting.values()))
     out.append(
         _compared(
             "verify",
@@ -568,7 +569,8 @@ def _rows(
                 "s",
             )
         )
-    rate, plain_rate = (_number(run, "output_tok_per_s") for run in (facts, own_plain))
+    rate = _number(facts, "output_tok_per_s")
+    plain_rate = _number(own_plain, "output_tok_per_s")
     mixed = (_number(facts, "tpot_s") is None) != (_number(own_plain, "tpot_s") is None)
     if (
         mixed and rate and plain_rate
@@ -604,7 +606,8 @@ def _compared(
 
 def _speedup(curve: Curve, predicted: float, measured: float | None) -> Compared:
     central = float(curve.speedup[0, -1])
-    low, high = float(curve.low[0, -1]) / central, float(curve.high[0, -1]) / central
+    low = float(curve.low[0, -1]) / central
+    high = float(curve.high[0, -1]) / central
     return Compared(
         "speedup", "Speedup", measured, predicted, predicted * low, predicted * high, "x"
     )
@@ -648,11 +651,13 @@ def token_time_s(facts: Facts) -> float | None:
     for name in ("tpot_s", "_token_s"):
         if (token_s := _number(facts, name)) is not None:
             return token_s
-    step, k = _number(facts, "step_time_s"), _number(facts, "draft_tokens_k")
+    step = _number(facts, "step_time_s")
+    k = _number(facts, "draft_tokens_k")
     length = _number(facts, "accepted_length") if k else 1.0
     if step is not None and length:
         return step / length
-    batch, rate = _number(facts, "batch_size"), _number(facts, "output_tok_per_s")
+    batch = _number(facts, "batch_size")
+    rate = _number(facts, "output_tok_per_s")
     if batch and rate and facts.get("batch_kind") in (None, *WHOLE_BATCH_KINDS):
         return batch / rate
     value = measured_times({**facts, "baseline_value": None})[1]

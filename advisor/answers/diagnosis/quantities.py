@@ -43,7 +43,8 @@ def quantity(name: str) -> RunQuantity:
         raise KeyError(name)
 
     def as_it_is(run: Run) -> Value:
-        value, number = run.value(name), run.number(name)
+        value = run.value(name)
+        number = run.number(name)
         return (
             value
             if isinstance(value, bool)
@@ -179,9 +180,9 @@ _formula("positions", "tokens of a round, K + 1", "draft_tokens_k", lambda k: k 
 def _in_flight_times_gpus(run: Run) -> Value:
     # As if the rate were that of one of more than two GPUs.
     known = _known(run, "output_tok_per_s output_tokens batch_size gpu_count")
-    latency, first, token_s = (
-        run.number(name) for name in ("request_latency_s", "ttft_s", "tpot_s")
-    )
+    latency = run.number("request_latency_s")
+    first = run.number("ttft_s")
+    token_s = run.number("tpot_s")
     if known is None or not known[1] or not known[2]:
         return None
     rate, tokens, batch, gpus = known
@@ -198,7 +199,8 @@ def _prefill_in_token_time(run: Run) -> Value:
     if known is None or known[3] <= 1:
         return None
     token, latency, first, tokens = known
-    spread, decode = latency / tokens, (latency - first) / (tokens - 1.0)
+    spread = latency / tokens
+    decode = (latency - first) / (tokens - 1.0)
     # Only where leaving the first token out would make a difference.
     return token / spread if abs(spread / decode - 1.0) > 0.3 else 0.0
 
@@ -218,7 +220,8 @@ def _open_loop_rate(run: Run) -> Value:
 
 @_quantity("random prompts with a trained drafter", "dataset drafter")
 def _random_prompts(run: Run) -> Value:
-    name, drafter = run.text("dataset").lower(), run.text("drafter")
+    name = run.text("dataset").lower()
+    drafter = run.text("drafter")
     return name.startswith("random") and drafter in _TRAINED if name and drafter else None
 
 
@@ -231,7 +234,8 @@ def _differences_of_arms(run: Run) -> Value:
 
 @_quantity("round (or plain step) over reading the weights it touches", f"prediction {_TIMES}")
 def _time_over_least(run: Run) -> Value:
-    compared, time_s = run.comparison, token_time_s(run.facts)
+    compared = run.comparison
+    time_s = token_time_s(run.facts)
     if compared is None or time_s is None:
         return None
     if not compared.n_draft:
@@ -267,7 +271,8 @@ def limit_suspected(run: Run) -> str:
     Those that are not admitted wait before their first token: it lowers a rate, and no time per
     token becomes longer.
     """
-    batch, admitted = run.number("batch_size") or 0.0, _unless_told(run)
+    batch = run.number("batch_size") or 0.0
+    admitted = _unless_told(run)
     if (
         run.text("engine") != "sglang"
         or run.value("launch_line")
@@ -291,7 +296,8 @@ def limit_suspected(run: Run) -> str:
 def _tokens_over_graph(run: Run) -> Value:
     # In tokens or in requests, as stated or logged; else by the release.
     known = _known(run, "batch_size draft_tokens_k")
-    tokens, requests = run.number("largest_graph"), run.number("largest_graph_batch")
+    tokens = run.number("largest_graph")
+    requests = run.number("largest_graph_batch")
     if known is None:
         return None
     batch, k = known
@@ -306,11 +312,9 @@ def _tokens_over_graph(run: Run) -> Value:
 def _captured_by_release(run: Run, q: int) -> float | None:
     """Largest graph that the run's release captures, a request verifying q. None where that is not
     known. [tokens]"""
-    engine, hardware_id, version = (
-        run.text("engine"),
-        run.text("hardware_id"),
-        run.text("engine_version"),
-    )
+    engine = run.text("engine")
+    hardware_id = run.text("hardware_id")
+    version = run.text("engine_version")
     if engine not in engine_ids() or hardware_id not in hardware_ids() or not version:
         return None
     rule = load_engine(engine).graph_rule(version)
@@ -346,7 +350,9 @@ def _tokens_over_budget(run: Run) -> Value:
 )
 def _guards(run: Run) -> Value:
     # Ids of the engine's guards that concern the table of this run, separated by blanks.
-    engine, table, version = run.text("engine"), run.text("k_table"), run.text("engine_version")
+    engine = run.text("engine")
+    table = run.text("k_table")
+    version = run.text("engine_version")
     if not table:
         return "none" if run.value("launch_line") else None
     if engine not in engine_ids() or not version:
@@ -375,7 +381,8 @@ def _table_drafts(table: str) -> dict[int, tuple[int, int]]:
 @_quantity("K that the table gives at this batch", "k_table|launch_line batch_size", "tokens")
 def _table_k(run: Run) -> Value:
     # Without a table the configured one.
-    batch, table = run.number("batch_size"), run.text("k_table")
+    batch = run.number("batch_size")
+    table = run.text("k_table")
     if not table:
         return run.number("draft_tokens_k") if run.value("launch_line") and run.drafts else None
     if batch is None:
@@ -389,7 +396,9 @@ def _table_k(run: Run) -> Value:
 @_quantity("kind of the engine's build", "engine_version")
 def _kind_of_build(run: Run) -> Value:
     # By its version: `synchronous`, `rocm` ...; `today` for today's.
-    engine, version, name = run.text("engine"), run.text("engine_version"), run.text("hardware_id")
+    engine = run.text("engine")
+    version = run.text("engine_version")
+    name = run.text("hardware_id")
     if engine not in engine_ids() or not version:
         return None
     hardware = load_hardware(name) if name in hardware_ids() else None
@@ -426,7 +435,8 @@ def _gain_of_another_k(run: Run) -> Value:
 
 @_quantity("verification pass over plain step", "verify_time_s plain:step_time_s|plain:tpot_s")
 def _verification_ratio(run: Run) -> Value:
-    verify_s, plain_s = run.number("verify_time_s"), token_time_s(run.plain) if run.plain else None
+    verify_s = run.number("verify_time_s")
+    plain_s = token_time_s(run.plain) if run.plain else None
     return verify_s / plain_s if verify_s is not None and plain_s else None
 
 
@@ -447,7 +457,8 @@ def _round_over_predicted(run: Run) -> Value:
 )
 def _first_token_over_predicted(run: Run) -> Value:
     # In a burst the last one waits for them all.
-    compared, known = run.comparison, _known(run, "ttft_s batch_size")
+    compared = run.comparison
+    known = _known(run, "ttft_s batch_size")
     if compared is None or known is None or not compared.first_token_s or is_mean_batch(run.facts):
         return None
     return known[0] / (compared.first_token_s * max(known[1], 1.0))

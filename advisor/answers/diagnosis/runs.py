@@ -56,7 +56,8 @@ def filled(run: Run, words: UserInput) -> Run:
     `otherwise` adds nothing. Raises AdvisorError for a word on no column of ours, and for no number
     where one is meant.
     """
-    own, others = run.facts, _typed(words.otherwise)
+    own = run.facts
+    others = _typed(words.otherwise)
     values = _typed(
         _at_its_k(words.values, own.get("draft_tokens_k", words.values.get("draft_tokens_k")))
     )
@@ -71,10 +72,8 @@ def filled(run: Run, words: UserInput) -> Run:
         return f"from {words.source}" if any(name in others for name in names) else ""
 
     # A user's names replace those of files.
-    accelerator, number = (
-        "as given" if "hardware_id" in values else whose("hardware_id"),
-        whose(*_PLACEMENT),
-    )
+    accelerator = "as given" if "hardware_id" in values else whose("hardware_id")
+    number = whose(*_PLACEMENT)
     origins = (("the accelerator", accelerator), ("the number of GPUs", number))
     apart = ", ".join(f"{label} {origin}" for label, origin in origins if origin)
     assumed = accelerator if accelerator == number else apart
@@ -84,7 +83,8 @@ def filled(run: Run, words: UserInput) -> Run:
 def _at_its_k(values: Mapping[str, str], n_draft: Any) -> Mapping[str, str]:
     """Values with an accepted length typed as X@K at the run's own K. Without one where that is 0
     or not known."""
-    stated, k = values.get("accepted_length", ""), int(as_number(n_draft) or 0)
+    stated = values.get("accepted_length", "")
+    k = int(as_number(n_draft) or 0)
     if "@" not in stated:
         return values
     rest = {name: value for name, value in values.items() if name != "accepted_length"}
@@ -121,7 +121,8 @@ def plain_by_absence(rows: Sequence[Run], servers: Sequence[Run]) -> tuple[list[
     or whose own file has a launch line, stay as they are. What was taken so is said in sentences.
     """
     counting = {row.form: row.place for row in rows if "accepted_length" in row.facts}
-    out, sentences = [], []
+    out = []
+    sentences = []
     for row in rows:
         if row.form in counting and _drafts({**_own(row, rows, servers), **row.facts}) is None:
             sentences.append(
@@ -140,7 +141,8 @@ def server_of(row: Run, rows: Sequence[Run], servers: Sequence[Run]) -> dict[str
     Those of its own file come first; files without a row tell of the rows that speculate, or do
     not, as they say.
     """
-    own, measured = _own(row, rows, servers), {one.file for one in rows}
+    own = _own(row, rows, servers)
+    measured = {one.file for one in rows}
     drafts = _drafts({**own, **row.facts})
     apart = [one for one in servers if one.file not in measured]
     kinds = {kind for one in apart if (kind := _drafts(one.facts)) is not None}
@@ -196,7 +198,8 @@ def differences(facts: Mapping[str, Any], plain: Mapping[str, Any]) -> list[str]
     """Settings that both runs state and that are not the same, as `name: plain -> speculative`."""
     out = []
     for name in (*_EXACT, *_WITHIN):
-        value, other = facts.get(name), plain.get(name)
+        value = facts.get(name)
+        other = plain.get(name)
         if value is None or other is None or _is_same(name, value, other):
             continue
         if name == "batch_size" and is_mean_batch(facts):
@@ -298,7 +301,9 @@ def read_runs(
 ) -> LoadedRuns:
     """Runs of all files with settings, plain run, prediction. Raises AdvisorError for neither run
     nor settings."""
-    out, rows, servers = LoadedRuns(), [], []
+    out = LoadedRuns()
+    rows = []
+    servers = []
     for file in _named_apart(files):
         table, reason = _table(file, words.columns)
         file_servers = [
@@ -373,9 +378,11 @@ def was_measured(facts: Mapping[str, Any]) -> bool:
 
 def _named_apart(files: Sequence[UserFile]) -> list[UserFile]:
     """The files, those of the same name numbered: a launch line is told by its file."""
-    out, names = [], set[str]()
+    out = []
+    names = set[str]()
     for file in files:
-        name, number = file.name, 1
+        name = file.name
+        number = 1
         while name in names:
             number += 1
             name = f"{file.name} ({number})"
@@ -387,7 +394,8 @@ def _named_apart(files: Sequence[UserFile]) -> list[UserFile]:
 def _without_contradiction(row: Run, out: LoadedRuns) -> Run:
     """The run. Where K and accepted length contradict each other the row is refused and its K
     unknown."""
-    k, length = row.number("draft_tokens_k"), row.number("accepted_length")
+    k = row.number("draft_tokens_k")
+    length = row.number("accepted_length")
     if k != 0 or length is None or length <= 1.0:
         return row
     reason = (
@@ -437,7 +445,8 @@ def _rows(
     rates = any("_per_s" in str(source.prefill.get("metric")) for source in stated.sources)
     values = ({"metric": ANY_RATE} if rates else {}) | dict(_at_its_k(words.values, None))
     table = resolve_names(with_given(stated, values), models)
-    client, usable = client_facts(file.name, file.data), table.result.frame
+    client = client_facts(file.name, file.data)
+    usable = table.result.frame
     out.n_kept += len(usable)
     refused: dict[int, str] = {}
     for item in table.result.rejects.to_dict("records"):
@@ -497,7 +506,8 @@ def _with_repeats(runs: list[Run]) -> list[Run]:
 
 def _compared(runs: Sequence[Run], configs: Mapping[str, str], bar: Scenario | None) -> list[Run]:
     """The runs, each with the plain one beside it and, of an even sample, its prediction."""
-    n, out = len(runs), []
+    n = len(runs)
+    out = []
     predicted = set(
         np.unique(np.linspace(0, n - 1, min(n, MAX_PREDICTED)).round().astype(int)).tolist()
     )

@@ -175,7 +175,8 @@ def missing_graphs(request: ExportRequest, rows: Sequence[tuple[int, int, int]])
     Empty where the release's own hold them, or were not read. Each range brings the grid of its own
     batches; what the release captures by itself stays among them, since prompts run in those.
     """
-    graphs, max_tokens = request.graphs, max(k for _, _, k in rows) + 1
+    graphs = request.graphs
+    max_tokens = max(k for _, _, k in rows) + 1
     limit = request.served.max_running_requests or rows[-1][1]
     spans = [(first, min(last, limit), k + 1) for first, last, k in rows if first <= limit]
     longest = max(last * q for _, last, q in spans)
@@ -229,7 +230,8 @@ def widest_k(rows: Sequence[tuple[int, int, int]]) -> int:
 
 def beyond_schedule(request: ExportRequest) -> tuple[str, ...]:
     """A warning where the engine admits more requests than the schedule covers."""
-    last, limit = merged_rows(request.ranges)[-1][1], request.served.max_running_requests
+    last = merged_rows(request.ranges)[-1][1]
+    limit = request.served.max_running_requests
     if limit is not None and limit > last:
         return (f"the schedule ends at batch {last}; the engine runs its last K up to {limit}",)
     return ()
@@ -315,7 +317,8 @@ def check_line(
         )
     found = []
     for flag in dict.fromkeys([*ours, *yours]):
-        wants, has = ours.get(flag), yours.get(flag)
+        wants = ours.get(flag)
+        has = yours.get(flag)
         verdict: Verdict = "keep" if wants is None else "set"
         if wants is not None and has is not None:
             is_same = _alike(has, wants) or (flag == "--model-path" and is_served_as(has))
@@ -347,12 +350,15 @@ def _flags(text: str) -> tuple[dict[str, str], dict[str, str]]:
             name, _, value = (
                 word.lstrip("-").replace("_", "-", word.partition("=")[0].count("_")).partition("=")
             )
-            spelled, name = f"--{name}", f"--{_SAME_AS.get(name, name)}"
-            found[name], written[name] = value, spelled
+            spelled = f"--{name}"
+            name = f"--{_SAME_AS.get(name, name)}"
+            found[name] = value
+            written[name] = spelled
         elif name:
             found[name] = f"{found[name]} {word}".strip()
         elif place == 2 and words[:2] == ["vllm", "serve"]:
-            found["--model-path"], written["--model-path"] = word, "model"
+            found["--model-path"] = word
+            written["--model-path"] = "model"
     return found, written
 
 
@@ -360,7 +366,8 @@ def _alike(given: str, wanted: str) -> bool:
     """Whether two values say the same: as text, as JSON in any order, or where the answer leaves it
     open."""
     try:
-        one, other = json.loads(given), json.loads(wanted)
+        one = json.loads(given)
+        other = json.loads(wanted)
     except ValueError:
         return given == wanted or wanted == DRAFT_MODEL_PLACEHOLDER
     if isinstance(one, dict) and isinstance(other, dict):

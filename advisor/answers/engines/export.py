@@ -77,7 +77,8 @@ def export_scenario(
     file_name = _export_rule(engine).file_name or ""
     if engine_version is None and setup.scenario.engine == engine:
         engine_version = setup.scenario.engine_version
-    method, model = method_for(setup, engine), served_model or default_served_model(setup)
+    method = method_for(setup, engine)
+    model = served_model or default_served_model(setup)
     if (
         draft_model is None
         and needs_draft_model(setup, engine)
@@ -152,7 +153,8 @@ def per_rank(ranges: Sequence[KRange], groups: int) -> tuple[KRange, ...]:
     last = max(1, ranges[-1].batch_end // groups)
     running = k_running_at(ranges, np.arange(1, last + 1) * groups)
     edges = np.flatnonzero(np.diff(running)) + 1
-    starts, ends = [0, *edges.tolist()], [*edges.tolist(), last]
+    starts = [0, *edges.tolist()]
+    ends = [*edges.tolist(), last]
     speedup = [
         next(r.speedup for r in reversed(ranges) if r.batch_start <= (a + 1) * groups)
         for a in starts
@@ -172,7 +174,9 @@ def method_for(setup: Setup, engine: str) -> str:
             "eagle3, mtp or ngram"
         )
     # Whether the engine is known not to run the MTP modules of the model's family.
-    support, family, rule = _mtp_support(engine), _model_type(setup), load_engine(engine)
+    support = _mtp_support(engine)
+    family = _model_type(setup)
+    rule = load_engine(engine)
     if (
         setup.drafter.method != "mtp"
         or not support.models
@@ -214,7 +218,8 @@ def _model_type(setup: Setup) -> str:
 
 
 def _runs(setup: Setup, engine: str) -> bool:
-    drafter, profile = setup.drafter, load_engine(engine)
+    drafter = setup.drafter
+    profile = load_engine(engine)
     return drafter.method in profile.methods and (
         profile.parallel_drafting or not drafter.parallel_drafting
     )
@@ -316,7 +321,8 @@ def write_export(export: EngineExport, folder: Path) -> tuple[Path, ...]:
 
 
 def _notes(setup: Setup, engine: str, served: str) -> list[str]:
-    scenario, notes = setup.scenario, list[str]()
+    scenario = setup.scenario
+    notes = list[str]()
     if "/" not in (scenario.served_checkpoint or "/"):
         notes.append(
             "write the path or Hugging Face repository of your model for "
@@ -379,14 +385,16 @@ def check_commands(
     draft = draft_model or default_draft_model(setup)
     check_draft_model(method, draft)
     config = _synthetic_config(setup, method, n_draft, draft)
-    scenario, served = setup.scenario, _served(setup, model, None)
+    scenario = setup.scenario
+    served = _served(setup, model, None)
     parallel = placement_words(served) + ["--kv-cache-dtype", "fp8"] * served.fp8_kv_cache
     context = scenario.context_tokens
     batch = -(
         -scenario.batch_size // setup.placement.attention_groups
     )  # both benchmark and limit count one rank
     ending = PER_RANK if setup.placement.attention_groups > 1 else ""
-    gpus, several = setup.placement.gpus, ["-m", "vllm.entrypoints.cli.main", "bench", "forward"]
+    gpus = setup.placement.gpus
+    several = ["-m", "vllm.entrypoints.cli.main", "bench", "forward"]
     start = (
         ["vllm", "bench", "forward"]
         if gpus == 1

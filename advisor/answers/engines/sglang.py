@@ -29,7 +29,9 @@ ADAPTIVE_METHODS = ("eagle3", "eagle", "mtp")
 def export(request: ExportRequest) -> EngineExport:
     """The checked adaptive file and a launch line that points to it. Raises AdvisorError for a
     method it has not."""
-    ranges, method, served = request.ranges, request.method, request.served
+    ranges = request.ranges
+    method = request.method
+    served = request.served
     if method not in load_engine("sglang").methods:
         raise AdvisorError(f"SGLang has no {method} drafter; choose ngram, or export for vLLM")
     rows = merged_rows(ranges)
@@ -61,13 +63,13 @@ def export(request: ExportRequest) -> EngineExport:
     adaptive = len(rows) > 1 and method in ADAPTIVE_METHODS and not dropped
     k = max(k for _, _, k in rows) if adaptive else only_k(request)[0]
     words += _speculation(method, request.draft_model, k)
-    config, text, file_name = None, "", None
+    config = None
+    text = ""
+    file_name = None
     if adaptive:
         # With one candidate K a slot, SGLang runs exactly the schedule.
-        config, file_name = (
-            {str(first): {"candidate_steps": [k]} for first, _, k in rows},
-            request.file_name,
-        )
+        config = {str(first): {"candidate_steps": [k]} for first, _, k in rows}
+        file_name = request.file_name
         text = json.dumps(config, indent=2)
         words += ["--speculative-adaptive", "--speculative-adaptive-config", file_name]
         warnings.append(

@@ -41,7 +41,9 @@ from 70, from 160 GiB (vllm/engine/arg_utils.py)."""
 def export(request: ExportRequest) -> EngineExport:
     """The checked configuration, inline on the launch line. Raises AdvisorError when vLLM cannot
     run the method."""
-    ranges, method, served = request.ranges, request.method, request.served
+    ranges = request.ranges
+    method = request.method
+    served = request.served
     rows = merged_rows(ranges)
     fixed = (
         any(k for _, _, k in rows)

@@ -186,7 +186,8 @@ def _of_one_curve(setups: Sequence[Setup], batches: np.ndarray) -> Iterator[_Ans
     contexts, rows_of = np.unique(
         [setup.scenario.context_tokens for setup in setups], return_inverse=True
     )
-    setup, n = setups[0], len(batches)
+    setup = setups[0]
+    n = len(batches)
     if len(contexts) > 1:
         setup = replace(setup, contexts=np.repeat(contexts, n).astype(float))
     curve = curve_for(setup, np.tile(batches, len(contexts)))
@@ -318,10 +319,8 @@ class ContextMap:
 
     def at(self, context: int, batch: int) -> tuple[int, int]:
         """Indices of one context and batch. Raises KeyError for one that is not on the map."""
-        row, column = (
-            np.flatnonzero(self.contexts == context),
-            np.flatnonzero(self.batches == batch),
-        )
+        row = np.flatnonzero(self.contexts == context)
+        column = np.flatnonzero(self.batches == batch)
         if not (row.size and column.size):
             raise KeyError((context, batch))
         return int(row[0]), int(column[0])
@@ -368,7 +367,8 @@ def context_map(
 
 def _row(setup: Setup, curve: Curve) -> dict[str, NDArray[np.generic]]:
     """The figures of one context by batch, [nB] each."""
-    rows, within = np.arange(curve.batches.size), within_limit(setup, curve)
+    rows = np.arange(curve.batches.size)
+    within = within_limit(setup, curve)
     best, odds = recommended_drafts(setup, curve)
     # By the same rule without K = 0 among them: what speculation does where none is recommended;
     # else the same K.
@@ -398,7 +398,8 @@ def _drafter_cache(setup: Setup) -> float:
     """Cache of one sequence that the drafter keeps on one GPU. [B]"""
     if setup.draft_architecture is None:
         return 0.0
-    tokens, size = setup.scenario.context_tokens, setup.kv_bytes_per_element
+    tokens = setup.scenario.context_tokens
+    size = setup.kv_bytes_per_element
     return cache_bytes_per_gpu(
         setup.draft_architecture, setup.placement.tensor_parallel, tokens, size
     )
@@ -439,17 +440,16 @@ def explore(scenario: Scenario, across: str, down: str) -> Explored:
     on both."""
     if across == down:
         raise AdvisorError(f"{across} is on both axes; choose another for one of them")
-    base, batches = (
-        _base(scenario, {across, down}),
-        BATCHES if "Batch" in (across, down) else (scenario.batch_size,),
-    )
+    base = _base(scenario, {across, down})
+    batches = BATCHES if "Batch" in (across, down) else (scenario.batch_size,)
 
     @cache
     def curve(settings: tuple[tuple[str, Any], ...]) -> dict[tuple[int, int | None], Array]:
         """FIGURES of what fits, by batch and K, None being the recommended one."""
         rows = sweep_rows([base | dict(settings)], batches)
         rows = rows[rows["fits"]]
-        figures, best = rows[list(FIGURES)].to_numpy(float), rows[rows["recommended"]]
+        figures = rows[list(FIGURES)].to_numpy(float)
+        best = rows[rows["recommended"]]
         by_k = dict(
             zip(zip(rows["batch_size"], rows["n_draft"], strict=True), figures, strict=True)
         )
@@ -465,7 +465,8 @@ def explore(scenario: Scenario, across: str, down: str) -> Explored:
         at = settings.get("batch_size", scenario.batch_size), settings.get("n_draft")
         return curve(others).get(at, np.full(len(FIGURES), np.nan))
 
-    rows, columns = _stops(scenario, down), _stops(scenario, across)
+    rows = _stops(scenario, down)
+    columns = _stops(scenario, across)
     values = np.moveaxis(
         np.array([[cell(row | column) for column in columns.values()] for row in rows.values()]),
         2,

@@ -105,7 +105,8 @@ def _made(
 
 
 def _batches(advice: Advice) -> Iterator[Change]:
-    scenario, largest = advice.scenario, advice.setup.memory.largest_batch
+    scenario = advice.scenario
+    largest = advice.setup.memory.largest_batch
     wanted = {round(scenario.batch_size * factor) for factor in _BATCH_FACTORS}
     if min(_BATCH_FACTORS) <= advice.sweet_spot_batch / scenario.batch_size <= max(_BATCH_FACTORS):
         wanted.add(int(advice.sweet_spot_batch))
@@ -127,8 +128,10 @@ def _draft_lengths(advice: Advice) -> Iterator[Change]:
 
 
 def _formats(advice: Advice) -> Iterator[Change]:
-    scenario, setup = advice.scenario, advice.setup
-    dtypes, moe = setup.architecture.dtypes, setup.architecture.moe
+    scenario = advice.scenario
+    setup = advice.setup
+    dtypes = setup.architecture.dtypes
+    moe = setup.architecture.moe
     stored = {dtypes.attention, dtypes.dense} | (
         {dtypes.routed, dtypes.shared} if moe is not None else set()
     )
@@ -174,8 +177,11 @@ def _placements(advice: Advice) -> Iterator[Change]:
     Where today's placement does not fit, every wider one within the node. All-reduces between nodes
     are not priced, so tensor parallelism stays within the accelerator's own.
     """
-    scenario, node = advice.scenario, gpus_of_node(advice.setup.hardware)
-    tp, ep, whole = scenario.tensor_parallel, scenario.expert_parallel, scenario.n_gpus
+    scenario = advice.scenario
+    node = gpus_of_node(advice.setup.hardware)
+    tp = scenario.tensor_parallel
+    ep = scenario.expert_parallel
+    whole = scenario.n_gpus
     ranks = [tp, tp // 2, tp * 2]
     if advice.setup.memory.largest_batch < scenario.batch_size:
         ranks = [tp * 2**power for power in range(1, 4)]
@@ -314,7 +320,8 @@ def design_standing(setup: Setup) -> DesignStanding | None:
     found = best_by_objective(space)
     if not found:
         return None
-    best, fastest = found["sd_speedup"], found["tpot"]
+    best = found["sd_speedup"]
+    fastest = found["tpot"]
     if abs(space.measured_gap) > MAX_MEASURED_GAP:
         text = (
             f"Its experts were measured, and a plain step differs by {space.measured_gap:+.0%} "
@@ -490,7 +497,8 @@ def next_steps(advice: Advice, pause: Callable[[], object] = lambda: None) -> Ne
     standing = design_standing(advice.setup)
     pause()
     fits, before = _today(advice)
-    effects, refused = [], []
+    effects = []
+    refused = []
     for change in changes(advice):
         result = _evaluated(advice, change, (fits, before), only_proven=fits)
         if isinstance(result, Effect):
@@ -616,10 +624,8 @@ def _at_least(band: Band, time_ratio: tuple[float, float]) -> Band:
 
     The chance of a gain is that of a lognormal with the wider band.
     """
-    low, high = (
-        min(band.low, band.value / time_ratio[1]),
-        max(band.high, band.value / time_ratio[0]),
-    )
+    low = min(band.low, band.value / time_ratio[1])
+    high = max(band.high, band.value / time_ratio[0])
     if (low, high) == (band.low, band.high):
         return band
     log_sd = math.log(high / low) / (2 * _Z_80)

@@ -72,7 +72,8 @@ class ModelFilter:
                     "models` lists them, or a config.json with --config"
                 )
         for what in ("total", "active"):
-            least, most = getattr(self, f"min_{what}_params"), getattr(self, f"max_{what}_params")
+            least = getattr(self, f"min_{what}_params")
+            most = getattr(self, f"max_{what}_params")
             for value in (least, most):
                 if value is not None and not value > 0:
                     raise AdvisorError(
@@ -98,7 +99,8 @@ class ModelFilter:
         counts = parameter_counts(architecture)
         sizes = {"total": float(counts.total), "active": float(counts.active_all)}
         for what, size in sizes.items():
-            least, most = getattr(self, f"min_{what}_params"), getattr(self, f"max_{what}_params")
+            least = getattr(self, f"min_{what}_params")
+            most = getattr(self, f"max_{what}_params")
             if (least is not None and size < least) or (most is not None and size > most):
                 return f"{what} size outside the limits asked for"
         return ""
@@ -134,7 +136,8 @@ class RankQuestion:
             for batch, weight in zip(self.users.batches, self.users.weights, strict=True)
             if weight > 0
         ]
-        least, most = min(batches), max(batches)
+        least = min(batches)
+        most = max(batches)
         return (
             f"{most:,} user{'' if most == 1 else 's'}"
             if least == most
@@ -144,7 +147,8 @@ class RankQuestion:
 
 def default_by(scenario: Scenario, usd_per_hour: float | None = None) -> By:
     """Order where none is asked for: cost where a price is known, else throughput."""
-    given, name = scenario.hardware_json, scenario.hardware_id
+    given = scenario.hardware_json
+    name = scenario.hardware_id
     hardware = load_hardware(name) if given is None else hardware_from_own(given, name)
     return (
         "cost"
@@ -347,13 +351,12 @@ class BorrowedHeads:
 
     def spread_over(self, known: Acceptance) -> Acceptance:
         """Accepted lengths read from `chances`, with the band that being carried adds."""
-        value, most = known.accepted_length, np.arange(known.accepted_length.size) + 1.0
+        value = known.accepted_length
+        most = np.arange(known.accepted_length.size) + 1.0
         down = np.hypot(np.log(value / known.low), self.down)
         up = np.hypot(np.log(known.high / value), self.up)
-        low, high = (
-            np.maximum(value * np.exp(-down), 1.0),
-            np.maximum(np.minimum(value * np.exp(up), most), value),
-        )
+        low = np.maximum(value * np.exp(-down), 1.0)
+        high = np.maximum(np.minimum(value * np.exp(up), most), value)
         return replace(known, low=low, high=high, source=self.text, remarks=self.remarks)
 
 
@@ -450,7 +453,8 @@ class Scores:
     def numbers(self, name: str) -> dict[str, float]:
         """Numbers of a column by model, empty cells left out. Raises AdvisorError for a cell that
         is no number."""
-        column, found = self.column(name), {}
+        column = self.column(name)
+        found = {}
         for model, row in self.cells.items():
             if text := row[column]:
                 try:
@@ -478,7 +482,8 @@ class Scores:
         name, equals, value = condition.partition("=")
         if not equals:
             raise AdvisorError(f"{condition[:60]!r} is not column=value, e.g. licence=apache-2.0")
-        column, wanted = self.column(name), value.strip().lower()
+        column = self.column(name)
+        wanted = value.strip().lower()
         found = frozenset(
             model for model, row in self.cells.items() if row[column].lower() == wanted
         )

@@ -132,9 +132,8 @@ def score(question: RankQuestion, gpus: int, token_s: Array, tpot_s: Array) -> A
 def throughput(question: RankQuestion, gpus: int, token_s: Array) -> Array:
     """Tokens per second of one paid GPU over the loads by their share of the time, [...] from [...,
     loads]."""
-    users, weights = (
-        np.array(each, float) for each in (question.users.batches, question.users.weights)
-    )
+    users = np.array(question.users.batches, float)
+    weights = np.array(question.users.weights, float)
     paid = question.scenario.n_gpus if question.whole_machine else gpus
     return np.asarray(
         (weights / weights.sum() * laws.tokens_per_s_per_gpu(users, token_s, paid)).sum(-1)
@@ -143,9 +142,8 @@ def throughput(question: RankQuestion, gpus: int, token_s: Array) -> Array:
 
 def mean_over_tokens(question: RankQuestion, token_s: Array, values: Array) -> Array:
     """Mean of `values` [..., loads] over the tokens that each load writes, [...]."""
-    users, weights = (
-        np.array(each, float) for each in (question.users.batches, question.users.weights)
-    )
+    users = np.array(question.users.batches, float)
+    weights = np.array(question.users.weights, float)
     written = weights / weights.sum() * laws.tokens_per_s_per_gpu(users, token_s)
     return np.asarray((written * values).sum(-1) / written.sum(-1))
 
@@ -182,7 +180,8 @@ def _best(options: list[tuple[_Option, Entrant]], question: RankQuestion) -> Pla
             break
         merit, placed = _evaluated(option, entrant, question)
         if merit < least:
-            least, best = merit, placed
+            least = merit
+            best = placed
     return best
 
 
@@ -200,7 +199,9 @@ def _evaluated(
 def _options(entrant: Entrant, question: RankQuestion) -> list[_Option] | ExcludedModel:
     """Every placement and number of copies that fits and keeps the limit, with its bound."""
     users = np.array(question.users.batches, float)
-    found, largest, fastest = [], 0, math.inf
+    found = []
+    largest = 0
+    fastest = math.inf
     for setup in _placements(entrant.setup, question):
         fits = setup.memory.largest_batch
         largest = max(largest, fits * (question.scenario.n_gpus // setup.placement.gpus))
@@ -213,9 +214,8 @@ def _options(entrant: Entrant, question: RankQuestion) -> list[_Option] | Exclud
         token_s = token_time_s(curve, setup.placement.gpus)
         allowed = within_limit(setup, curve)
         fastest = min(fastest, float(curve.tpot_s.min(axis=1).max()))
-        least_token, least_tpot = (
-            np.where(allowed, each, np.inf).min(axis=1) for each in (token_s, curve.tpot_s)
-        )
+        least_token = np.where(allowed, token_s, np.inf).min(axis=1)
+        least_tpot = np.where(allowed, curve.tpot_s, np.inf).min(axis=1)
         for count, at, row in zip(counts, batches, rows.reshape(batches.shape), strict=True):
             if np.isfinite(least_token[row]).all():
                 bound = score(
@@ -228,8 +228,10 @@ def _options(entrant: Entrant, question: RankQuestion) -> list[_Option] | Exclud
 def _missed(
     entrant: Entrant, question: RankQuestion, largest: int, fastest: float
 ) -> ExcludedModel:
-    name, architecture = entrant.name, entrant.setup.architecture
-    limit, context = architecture.max_context_tokens, question.scenario.context_tokens
+    name = entrant.name
+    architecture = entrant.setup.architecture
+    limit = architecture.max_context_tokens
+    context = question.scenario.context_tokens
     if limit is not None and context > limit:
         return ExcludedModel(
             name, "context longer than the model's own", f"at most {limit:,} tokens"
@@ -253,7 +255,8 @@ NODE_GPUS = 8
 def _placements(setup: Setup, question: RankQuestion) -> Iterator[Setup]:
     """The setup on every placement whose weights leave room for one sequence: powers of two up to a
     node."""
-    architecture, n_gpus = setup.architecture, question.scenario.n_gpus
+    architecture = setup.architecture
+    n_gpus = question.scenario.n_gpus
     limit = architecture.max_context_tokens
     if limit is not None and question.scenario.context_tokens > limit:
         return
@@ -307,13 +310,15 @@ def own_seed(name: str) -> int:
 
 def board_draws(costs: KernelCosts, name: str) -> Draws:
     """Draws whose errors of the machine are everybody's, and those of the model its own."""
-    common, own = make_draws(costs), make_draws(costs, seed=own_seed(name))
+    common = make_draws(costs)
+    own = make_draws(costs, seed=own_seed(name))
     return replace(own, factor={**common.factor, "routed": own.factor["routed"]})
 
 
 def times_under_draws(placed: PlacedModel) -> DrawnTimes:
     """The placed model's times at its recommended K."""
-    setup, name = placed.setup, placed.entrant.name
+    setup = placed.setup
+    name = placed.entrant.name
     grid = placed.curve.batches
     drafts, columns = np.unique(placed.columns, return_inverse=True)
     curve = curve_for(
@@ -460,7 +465,9 @@ def _standings(
 
 
 def _figures(placed: PlacedModel, question: RankQuestion, price: Price | None) -> _Figures:
-    drawn, setup, curve = times_under_draws(placed), placed.setup, placed.curve
+    drawn = times_under_draws(placed)
+    setup = placed.setup
+    curve = placed.curve
     at = placed.rows, placed.columns
     tier = lowest([Tier(each) for each in curve.tier[at]])
     kernels = "dense kernels" if setup.architecture.moe is None else setup.costs.routed.because
@@ -470,18 +477,16 @@ def _figures(placed: PlacedModel, question: RankQuestion, price: Price | None) -
         middle = mean_over_tokens(question, placed.token_s, central)
         return float(middle), mean_over_tokens(question, drawn.token_s, draws)
 
-    rate, rates = (
-        throughput(question, placed.gpus, each) for each in (placed.token_s, drawn.token_s)
-    )
+    rate = throughput(question, placed.gpus, placed.token_s)
+    rates = throughput(question, placed.gpus, drawn.token_s)
     pairs = {
         "speedup": mean(curve.speedup[at], drawn.speedup),
         "tpot_s": mean(placed.tpot_s, drawn.tpot_s),
         "tokens_per_s_per_gpu": (float(rate), rates),
     }
     if price is not None:
-        usd, all_usd = (
-            laws.usd_per_million_tokens(price.usd_per_hour, each) for each in (float(rate), rates)
-        )
+        usd = laws.usd_per_million_tokens(price.usd_per_hour, float(rate))
+        all_usd = laws.usd_per_million_tokens(price.usd_per_hour, rates)
         pairs["usd_per_million"] = float(usd), np.asarray(all_usd)
     told: dict[str, Prediction | None] = {"usd_per_million": None}
     for name, (value, draws) in pairs.items():
@@ -491,7 +496,8 @@ def _figures(placed: PlacedModel, question: RankQuestion, price: Price | None) -
     if question.by == "energy" and joules is not None:
         # One error moves the power of all models, a little more where they wait: what moves ranks
         # is time, which the throughput's draws have. The middle power is each model's own.
-        merit, merits = joules.value, joules.value * float(rate) / rates
+        merit = joules.value
+        merits = joules.value * float(rate) / rates
     limit_ms = question.scenario.max_tpot_ms
     p_limit = (
         1.0 if limit_ms is None else float(np.mean((drawn.tpot_s * 1e3 <= limit_ms).all(axis=1)))
@@ -519,7 +525,9 @@ def _energy(placed: PlacedModel, question: RankQuestion) -> Prediction | None:
 
 def _standing(figures: _Figures, rank: int, between: tuple[int, int], p_first: float) -> Standing:
     placed = figures.placed
-    setup, entrant, placement = placed.setup, placed.entrant, placed.setup.placement
+    setup = placed.setup
+    entrant = placed.entrant
+    placement = placed.setup.placement
     counts = parameter_counts(setup.architecture)
     used = setup.memory.total_bytes(int(placed.curve.batches.max()), placement.attention_groups)
     return Standing(

@@ -250,7 +250,8 @@ def choices(
 ) -> dict[str, tuple[list[object], object]]:
     """Values of each further axis beside those chosen before it, and the `fixed` one, else the
     first."""
-    rest, found = predicted(frame), {}
+    rest = predicted(frame)
+    found = {}
     for name in axes(frame):
         if name in (x, y):
             continue

@@ -230,7 +230,8 @@ def read_sweep(files: Sequence[tuple[str, bytes]], max_rows: int = MAX_ROWS) -> 
     """
     if not files:
         raise AdvisorError(f"no file was given; {_HOW}")
-    tables, rows = [], 0
+    tables = []
+    rows = 0
     for name, content in files:
         file = _opened(_shown(name), content)
         rows += file.metadata.num_rows
@@ -363,7 +364,8 @@ def _frame(name: str, file: pq.ParquetFile) -> pd.DataFrame:
 
 def _values(name: str, column: str, values: pa.ChunkedArray) -> pd.Series:
     """One column in its own kind."""
-    kind, given = COLUMNS[column], values.type
+    kind = COLUMNS[column]
+    given = values.type
     if pa.types.is_dictionary(given):
         given = given.value_type
     is_text = pa.types.is_string(given) or pa.types.is_large_string(given)
@@ -428,11 +430,10 @@ def _check(name: str, frame: pd.DataFrame) -> None:
         ) | ~done
     for column in _BANDS:
         ends = "tpot_{}_ms" if column == "tpot_ms" else f"{column}_{{}}"
-        low, high = (frame[ends.format(end)].to_numpy() for end in ("low", "high"))
-        value, none = (
-            frame[column].to_numpy(),
-            np.isnan(low) & np.isnan(high) & (column != "speedup"),
-        )
+        low = frame[ends.format("low")].to_numpy()
+        high = frame[ends.format("high")].to_numpy()
+        value = frame[column].to_numpy()
+        none = np.isnan(low) & np.isnan(high) & (column != "speedup")
         within[f"{column}: expected a band around the value"] = (
             ((low <= value) & (value <= high)) | none | ~done
         )

@@ -167,7 +167,8 @@ MAX_REQUEST_TOKENS = 16_384
 LONGEST_S = 30.0
 """Estimated processor time that a simulation may take: within a minute on a core shared by two.
 [s]"""
-ITERATION_S, SLOT_S = 30e-6, 50e-9
+ITERATION_S = 30e-6
+SLOT_S = 50e-9
 """Processor time of one iteration of one policy, and of each slot in it; 100 to 50,000 slots
 measured on one Xeon core in November 2026: 21 to 66 us with up to 1,000 slots, 19 to 58 ns a slot
 beyond. [s]"""
@@ -298,8 +299,10 @@ class SimulationReport:
     def load_note(self) -> str:
         """Sentence on the offered load where it is not the one asked for, and on how full the
         servers were."""
-        plan, batches = self.plan, [outcome.mean_batch for outcome in self.outcomes]
-        low, high = f"{min(batches):.1f}", f"{max(batches):.1f}"
+        plan = self.plan
+        batches = [outcome.mean_batch for outcome in self.outcomes]
+        low = f"{min(batches):.1f}"
+        high = f"{max(batches):.1f}"
         mean = (
             f"Mean batch {low if low == high else f'{low} to {high}, by policy,'} of "
             f"{plan.batch_size:,}"
@@ -405,7 +408,8 @@ def _load(costs: RoundCosts, plan: SimulationPlan) -> Load:
         )
     plain_s = float(interpolate_batches(costs.batches, costs.round_time_s, plan.batch_size)[0])
     capacity_per_s = plan.batch_size / plain_s / plan.request_tokens
-    rate_per_s, rng = plan.load_share * capacity_per_s, np.random.default_rng([plan.seed, 1])
+    rate_per_s = plan.load_share * capacity_per_s
+    rng = np.random.default_rng([plan.seed, 1])
     return poisson_arrivals(
         plan.servers, plan.batch_size, plan.requests_by_server, plan.request_tokens, rate_per_s, rng
     )

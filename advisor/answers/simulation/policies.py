@@ -270,7 +270,8 @@ class _Ema(Controller):
                 self._decide(s, due)
 
     def _decide(self, s: int, groups: IntArray) -> None:
-        steps, old = self.steps[s], self.index[s, groups]
+        steps = self.steps[s]
+        old = self.index[s, groups]
         last = len(steps) - 1
         ema = self.ema[s, groups]
         index = old.copy()
@@ -295,7 +296,9 @@ class _Ema(Controller):
         return np.maximum(np.searchsorted(self.keys, batch, side="right") - 1, 0)
 
 
-_BASELINE, _TRIAL, _SET = 0, 1, 2
+_BASELINE = 0
+_TRIAL = 1
+_SET = 2
 
 
 @dataclass(frozen=True)

@@ -110,7 +110,8 @@ class Switching:
 
     def is_good(self, n_streams: int, n_tokens: int, rng: np.random.Generator) -> NDArray[np.bool_]:
         """State of each stream at each token, [n_streams, n_tokens]."""
-        leave_good, leave_bad = np.float32(1 / self.good_tokens), np.float32(1 / self.bad_tokens)
+        leave_good = np.float32(1 / self.good_tokens)
+        leave_bad = np.float32(1 / self.bad_tokens)
         path = np.empty((n_tokens, n_streams), dtype=bool)
         state = rng.random(n_streams) < self.good_tokens / (self.good_tokens + self.bad_tokens)
         for t in range(n_tokens):
@@ -244,14 +245,16 @@ def switching_around(
     logit = np.log(central / (1 - central))
 
     def lists(shift: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        good, bad = (1 / (1 + np.exp(-(logit + shift + side * spread))) for side in (1.0, -1.0))
+        good = 1 / (1 + np.exp(-(logit + shift + 1.0 * spread)))
+        bad = 1 / (1 + np.exp(-(logit + shift + -1.0 * spread)))
         return tuple(map(float, good)), tuple(map(float, bad))
 
     def mean_at(shift: float) -> float:
         good, bad = (PerPosition(c).accepted_length(n_draft)[-1] for c in lists(shift))
         return float(1 / (good_share / good + (1 - good_share) / bad))
 
-    low, high = -20.0, 20.0
+    low = -20.0
+    high = 20.0
     for _ in range(60):
         shift = (low + high) / 2
         low, high = (shift, high) if mean_at(shift) < length[n_draft] else (low, shift)
@@ -407,7 +410,8 @@ class _Loop:
         groups, self.requests = load.arrival_s.shape
         self.offered = np.isfinite(load.arrival_s).sum(axis=1)
         slots = load.concurrency
-        self.policy, self.load = policy, load
+        self.policy = policy
+        self.load = load
         self.cost, warm = costs.dense(slots)
         self.warm = warm if policy.keeps_drafter else np.zeros_like(warm)
         self.controller: Controller = policy.controller(groups, self.cost)

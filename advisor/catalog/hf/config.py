@@ -97,7 +97,8 @@ def unread(fields: Fields, architecture: Architecture) -> list[str]:
         if architecture.moe
         else "experts that are not counted"
     )
-    said, known = [], model_types()
+    said = []
+    known = model_types()
     for source in {id(each): each for each in (fields, expert_fields(fields))}.values():
         for key, value in _in_doubt(
             source, known.placement | known.choice_of_experts | _SAID_ELSEWHERE
@@ -151,7 +152,8 @@ def _contradictions(fields: Fields) -> Iterator[str]:
         first = fields.find(*keys)
         for key in keys:
             if first is not None and fields.values.get(key) not in (None, fields.values[first]):
-                theirs, ours = shown(fields.values[key]), shown(fields.values[first])
+                theirs = shown(fields.values[key])
+                ours = shown(fields.values[first])
                 yield f"{key} ({theirs}) differs from {first} ({ours}), which is read"
 
 
@@ -177,7 +179,8 @@ def gaps(fields: Fields, architecture: Architecture) -> list[str]:
             "engine keeps them in the host's, as vLLM does by itself; looking them up takes no "
             "time here"
         )
-    stages, moe = dspark_stages(fields), architecture.moe
+    stages = dspark_stages(fields)
+    moe = architecture.moe
     if stages and moe is not None:
         experts = fields.optional_count("dspark_n_routed_experts", minimum=1) or moe.n_experts
         size = stages * experts * expert_params(moe) * BYTES_PER_WEIGHT[architecture.dtypes.routed]
@@ -552,11 +555,13 @@ def _mtp_block(fields: Fields, dialect: Dialect, n_layers: int) -> MtpBlock | No
     theirs, else None."""
 
     def stated(name: str) -> list[object] | None:
-        own, whole = fields.get(f"mtp_{name}"), fields.get(name)
+        own = fields.get(f"mtp_{name}")
+        whole = fields.get(name)
         found = own if own is not None else whole[n_layers:] if isinstance(whole, list) else None
         return found if isinstance(found, list) and found else None
 
-    blocks, kinds = stated("mlp_layer_types"), stated("layer_types")
+    blocks = stated("mlp_layer_types")
+    kinds = stated("layer_types")
     dense = dialect.mtp != "as the target" if blocks is None else "dense" in blocks
     windowed = dialect.mtp == "dense, windowed" if kinds is None else "sliding_attention" in kinds
     if not dense or fields.flag("nextn_is_sparse"):
@@ -585,7 +590,9 @@ def _checked_against_name(
     if match is None:
         return architecture
     total_text, active_text, unit = match.groups()
-    total, active, scale = float(total_text), float(active_text), 1e-9 if unit in "bB" else 1e-6
+    total = float(total_text)
+    active = float(active_text)
+    scale = 1e-9 if unit in "bB" else 1e-6
     counts = parameter_counts(architecture)
     conventions = [
         counts.active_all,
@@ -642,7 +649,9 @@ def assumptions(fields: Fields, architecture: Architecture) -> list[str]:
 
 
 def _experts(fields: Fields, architecture: Architecture) -> list[str]:
-    moe, model_type, said = architecture.moe, fields.text("model_type"), []
+    moe = architecture.moe
+    model_type = fields.text("model_type")
+    said = []
     if moe is None:
         return []
     size = f"{gb(weight_bytes_by_component(architecture)['routed'])} of routed experts"
@@ -669,7 +678,8 @@ def _experts(fields: Fields, architecture: Architecture) -> list[str]:
 
 
 def _attention(fields: Fields, architecture: Architecture) -> list[str]:
-    said, model_type = [], fields.text("model_type")
+    said = []
+    model_type = fields.text("model_type")
     if fields.find(*_GROUPS) is None and any(mixer.kind == "full" for mixer in architecture.mixers):
         cache = gb(float(kv_bytes(architecture, 1_000_000)))
         said.append(

@@ -193,7 +193,8 @@ def kept_projections(names: Collection[str], layers: Layers) -> set[str]:
     found: dict[str, set[int]] = {}
     everywhere: set[str] = set()
     for name in names:
-        projection, number = projection_of(name), _layer(name)
+        projection = projection_of(name)
+        number = _layer(name)
         if projection is not None and number is None:
             everywhere.add(projection)
         elif projection is not None and number is not None:

@@ -106,10 +106,8 @@ def _kimi_delta_layers(block: Fields, n_layers: int) -> list[LayerKind]:
 def _without_predict_layers(fields: Fields, key: str, n_layers: int) -> list[object]:
     """The list, less the entries that Step-3.5 appends to its lists for its multi-token-prediction
     layers."""
-    listed, more = (
-        fields.get(key),
-        fields.optional_count("num_nextn_predict_layers", maximum=64) or 0,
-    )
+    listed = fields.get(key)
+    more = fields.optional_count("num_nextn_predict_layers", maximum=64) or 0
     if isinstance(listed, list) and more and len(listed) == n_layers + more:
         return listed[:n_layers]
     return fields.sequence(key, n_layers)
@@ -405,7 +403,8 @@ def build_moe(
         )
         return None
     _refuse_shared_banks(fields, count, n_experts)
-    n_layers, source = len(kinds), expert_fields(fields)
+    n_layers = len(kinds)
+    source = expert_fields(fields)
     active = source.collapsed(
         *TOP_K_KEYS, minimum=1, maximum=MAX_EXPERTS, warnings=warnings, n_layers=n_layers
     )
@@ -511,9 +510,7 @@ def _dense_width(fields: Fields, beside_experts: bool, layer: int, n_layers: int
         return width
     # LFM2 states the width of an ungated block, which transformers turns into that of a gated one
     # of equal size.
-    multiple, factor = (
-        fields.optional_count("block_multiple_of", minimum=1) or 1,
-        fields.get("block_ffn_dim_multiplier"),
-    )
+    multiple = fields.optional_count("block_multiple_of", minimum=1) or 1
+    factor = fields.get("block_ffn_dim_multiplier")
     width = int((1.0 if factor is None else float(factor)) * int(2 * width / 3))
     return -(-width // multiple) * multiple

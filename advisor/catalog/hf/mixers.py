@@ -51,9 +51,8 @@ def _low_rank_streams(fields: Fields, hidden: int) -> int:
     Each mix is a norm of all streams, a product down to `hc_lowrank` and one up again, and an
     injection; every rank reads it whole. Source: transformers 5.23, qwen4_exp (GatedResidual).
     """
-    streams, rank = (
-        fields.optional_count(name, maximum=MAX_HEADS) or 0 for name in ("hc_count", "hc_lowrank")
-    )
+    streams = fields.optional_count("hc_count", maximum=MAX_HEADS) or 0
+    rank = fields.optional_count("hc_lowrank", maximum=MAX_HEADS) or 0
     return 2 * (1 + 2 * rank + streams) * streams * hidden if rank else 0
 
 
@@ -79,7 +78,8 @@ def _without_cache(fields: Fields, hidden: int, mixer: Mixer) -> Mixer:
             and fields.find("global_head_dim") is not None
             and fields.flag("attention_k_eq_v")
         )
-        unused, replicated = hidden * entry // (2 if tied else 1), mixer.replicated_params
+        unused = hidden * entry // (2 if tied else 1)
+        replicated = mixer.replicated_params
     params = mixer.projection_params - unused
     return mixer.model_copy(
         update={"projection_params": params, "replicated_params": replicated, "shares_cache": True}
@@ -196,7 +196,8 @@ def _grouped_query(
 ) -> Mixer:
     """Multi-head, grouped-query or multi-query attention: q d H e, k d G e, v d G e_v, output H e_v
     d."""
-    sliding, has_global = kind == "sliding", fields.find("global_head_dim") is not None
+    sliding = kind == "sliding"
+    has_global = fields.find("global_head_dim") is not None
     heads = heads_of_layer or query_heads(fields)
     own: tuple[str, ...] = ("swa_",) if sliding else (("global_",) if has_global else ())
     other = fields.block("attention_other_setting") if sliding else None
@@ -227,7 +228,9 @@ def _grouped_query(
     )
     tied_values = not sliding and has_global and fields.flag("attention_k_eq_v")
     gate = fields.flag("attn_output_gate", "attention_output_gate", default=dialect.output_gate)
-    query, key, value = heads * head_dim, groups * head_dim, groups * value_dim
+    query = heads * head_dim
+    key = groups * head_dim
+    value = groups * value_dim
     params = (
         hidden * (query * (2 if gate else 1) + key + (0 if tied_values else value))
         + heads * value_dim * hidden
@@ -258,10 +261,8 @@ def _grouped_query(
 def _with_token_index(fields: Fields, hidden: int, mixer: Mixer) -> Mixer:
     """Qwen4-Exp: index keys, each the mean of a few tokens', pick the tokens to attend to within a
     budget."""
-    index_dim, key_heads = (
-        fields.count("indexer_head_dim"),
-        fields.count("indexer_kv_heads", maximum=MAX_HEADS),
-    )
+    index_dim = fields.count("indexer_head_dim")
+    key_heads = fields.count("indexer_kv_heads", maximum=MAX_HEADS)
     index = hidden * index_dim * (fields.count("indexer_n_heads", maximum=MAX_HEADS) + key_heads)
     tokens_per_key = fields.count("indexer_compress_ratio", maximum=MAX_CONTEXT)
     budget = fields.count("indexer_budget", maximum=MAX_CONTEXT)
@@ -271,10 +272,8 @@ def _with_token_index(fields: Fields, hidden: int, mixer: Mixer) -> Mixer:
 def _with_block_index(block: Fields, hidden: int, mixer: Mixer) -> Mixer:
     """MiniMax-M3: an index key per token picks blocks of tokens to attend to, as its `block` of
     keys says."""
-    index_dim, index_heads = (
-        block.count("sparse_index_dim"),
-        block.count("sparse_num_index_heads", maximum=MAX_HEADS),
-    )
+    index_dim = block.count("sparse_index_dim")
+    index_heads = block.count("sparse_num_index_heads", maximum=MAX_HEADS)
     chosen = block.count("sparse_topk_blocks") + (block.optional_count("sparse_local_block") or 0)
     index = hidden * index_dim * (index_heads + 1)
     return _with_index(mixer, index, chosen * block.count("sparse_block_size"), index_dim)
@@ -313,13 +312,16 @@ def _latent(
     """
     heads = query_heads(fields)
     latent = fields.count("kv_lora_rank")
-    nope, rope = fields.count("qk_nope_head_dim"), fields.optional_count("qk_rope_head_dim") or 0
+    nope = fields.count("qk_nope_head_dim")
+    rope = fields.optional_count("qk_rope_head_dim") or 0
     value_dim = fields.count("v_head_dim")
     query_rank = fields.optional_count("q_lora_rank") or 0
     if query_rank:
-        query_down, query_up = hidden * query_rank + query_rank, query_rank * heads * (nope + rope)
+        query_down = hidden * query_rank + query_rank
+        query_up = query_rank * heads * (nope + rope)
     else:
-        query_down, query_up = 0, hidden * heads * (nope + rope)
+        query_down = 0
+        query_up = hidden * heads * (nope + rope)
     key_value_down = hidden * (latent + rope) + latent
     params = (
         query_down
@@ -367,18 +369,19 @@ def _compressed(
     shapes are inferred from the config keys; they reproduce the published totals (284B and 1.6T),
     of which attention is 2 %.
     """
-    heads, entry = query_heads(fields), fields.count("head_dim")
+    heads = query_heads(fields)
+    entry = fields.count("head_dim")
     query_rank = fields.count("q_lora_rank")
-    groups, output_rank = fields.count("o_groups", maximum=MAX_HEADS), fields.count("o_lora_rank")
-    query_down, key_value = hidden * query_rank + query_rank, hidden * entry + entry
+    groups = fields.count("o_groups", maximum=MAX_HEADS)
+    output_rank = fields.count("o_lora_rank")
+    query_down = hidden * query_rank + query_rank
+    key_value = hidden * entry + entry
     split = query_rank * heads * entry + heads * entry * output_rank + groups * output_rank * hidden
     streams = fields.optional_count("hc_mult", maximum=64) or 0
     hyper = 2 * (2 + streams) * streams * streams * hidden
-    params, replicated, index_dim = (
-        query_down + key_value + split + hyper + hidden,
-        query_down + key_value + hyper,
-        0,
-    )
+    params = query_down + key_value + split + hyper + hidden
+    replicated = query_down + key_value + hyper
+    index_dim = 0
     window = window_of(fields)
     raw = Mixer(
         kind="sliding",
@@ -474,9 +477,11 @@ def _gated_delta_net(fields: Fields, hidden: int) -> Mixer:
     dim."""
     value_heads = fields.count("linear_num_value_heads", maximum=MAX_HEADS)
     key_heads = fields.count("linear_num_key_heads", maximum=MAX_HEADS)
-    key_dim, value_dim = fields.count("linear_key_head_dim"), fields.count("linear_value_head_dim")
+    key_dim = fields.count("linear_key_head_dim")
+    value_dim = fields.count("linear_value_head_dim")
     kernel = fields.count("linear_conv_kernel_dim", maximum=1024)
-    keys, values = key_heads * key_dim, value_heads * value_dim
+    keys = key_heads * key_dim
+    values = value_heads * value_dim
     convolved = 2 * keys + values
     params = (
         hidden * (2 * keys + 2 * values + 2 * value_heads) + convolved * kernel + values * hidden
@@ -491,7 +496,8 @@ def _kimi_delta(
 ) -> Mixer:
     """Kimi Delta Attention (arXiv 2510.26692): per-channel decay and output gate through low-rank
     pairs."""
-    heads, dim = fields.count(heads_key, maximum=MAX_HEADS), fields.count(dim_key)
+    heads = fields.count(heads_key, maximum=MAX_HEADS)
+    dim = fields.count(dim_key)
     kernel = fields.optional_count(kernel_key, minimum=1, maximum=1024) or 4
     width = heads * dim
     low_rank = hidden * dim + dim * width
@@ -512,7 +518,8 @@ def _kimi_delta(
 def _mamba1(fields: Fields, hidden: int) -> Mixer:
     """Mamba (arXiv 2312.00752) as in Jamba: selective scan of inner width x state size."""
     inner = fields.count("mamba_expand", maximum=64) * hidden
-    state, kernel = fields.count("mamba_d_state"), fields.count("mamba_d_conv", maximum=1024)
+    state = fields.count("mamba_d_state")
+    kernel = fields.count("mamba_d_conv", maximum=1024)
     rank = (
         -(-hidden // 16)
         if fields.get("mamba_dt_rank") in (None, "auto")

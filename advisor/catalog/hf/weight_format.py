@@ -72,7 +72,8 @@ def checkpoint_formats(
     formats: dict[str, WeightDtype] = dict.fromkeys((*WeightDtypes.model_fields, "lm_head"), base)
     projections: dict[str, WeightDtype] = {}
     block = fields.block("quantization_config")
-    cache, scheme = None, None
+    cache = None
+    scheme = None
     if block is not None and block.values:
         whole_block = (
             ("shared",) if dialect.shared == "parallel_mlp" else ("routed", "shared", "dense")
@@ -80,7 +81,8 @@ def checkpoint_formats(
         formats.update(_quantised(block, base, layers, whole_block, warnings))
         latent = fields.find("kv_lora_rank") is not None
         projections = _projections(block, base, formats["attention"], layers, latent)
-        cache, scheme = _cache_dtype(block), _activation_scheme(block)
+        cache = _cache_dtype(block)
+        scheme = _activation_scheme(block)
     named = next(
         (each for each in (fields, block) if each is not None and each.text("expert_dtype")), fields
     )
@@ -216,7 +218,8 @@ def _activation_scheme(block: Fields) -> ActivationScheme | None:
 def _groups(block: Fields) -> Iterable[tuple[dict[str, Any], dict[str, Any]]]:
     """(weights, activations) of each group of compressed-tensors and ModelOpt, then of Quark. {}
     for what is absent."""
-    groups, nested = block.block("config_groups"), block.block("global_quant_config")
+    groups = block.block("config_groups")
+    nested = block.block("global_quant_config")
     for group in groups.values.values() if groups else ():
         if isinstance(group, dict):
             yield _dict(group.get("weights")), _dict(group.get("input_activations"))

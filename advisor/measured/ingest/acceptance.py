@@ -36,11 +36,9 @@ _DRAFT_TOKENS = "vllm:spec_decode_num_draft_tokens"
 _ACCEPTED = "vllm:spec_decode_num_accepted_tokens"
 _BY_POSITION = "vllm:spec_decode_num_accepted_tokens_per_pos"
 _NAMES = (_DRAFTS, _DRAFT_TOKENS, _ACCEPTED, _BY_POSITION)
-_TOKENS, _ROUNDS, _REQUESTS = (
-    "sglang:generation_tokens",
-    "sglang:spec_verify_calls",
-    "sglang:num_requests",
-)
+_TOKENS = "sglang:generation_tokens"
+_ROUNDS = "sglang:spec_verify_calls"
+_REQUESTS = "sglang:num_requests"
 _GAUGES = {"sglang:spec_num_steps": 0.0, "sglang:spec_accept_length": 1.0}
 """Gauges of SGLang's speculation, and the value above which each says something."""
 _SGLANG = (_TOKENS, _ROUNDS, _REQUESTS, *_GAUGES)
@@ -261,7 +259,8 @@ def _since(name: str, now: Series, earlier_name: str, before: Series) -> Series:
 
 
 def _from_counters(name: str, counters: Series, source: str) -> AcceptanceRates:
-    drafts, accepted = _sum(counters, _DRAFTS), _by_position(name, counters)
+    drafts = _sum(counters, _DRAFTS)
+    accepted = _by_position(name, counters)
     if drafts <= 0:
         raise AdvisorError(
             f"{name} counts no round with drafts; send requests first, then scrape /metrics"
@@ -312,7 +311,8 @@ def _warnings(counters: Series, drafts: float, accepted: Array, error: float) ->
     engines = {dict(labels).get("engine") for counter, labels in counters if counter == _DRAFTS}
     if len(engines) > 1:
         notes.append(f"{len(engines)} engines are summed")
-    proposed, total = _sum(counters, _DRAFT_TOKENS), _sum(counters, _ACCEPTED)
+    proposed = _sum(counters, _DRAFT_TOKENS)
+    total = _sum(counters, _ACCEPTED)
     if proposed and proposed < (1 - _DISAGREE) * drafts * len(accepted):
         notes.append(
             f"a round drafted {proposed / drafts:.2f} tokens on average, not {len(accepted)}: "
@@ -368,10 +368,8 @@ def read_acceptance_file(
     if data.lstrip()[:1] == b"{" or data.lstrip()[:2] in (b"[{", b"[\n"):
         _check_size(name, data)
         return _from_json(name, open_upload(name, data))
-    text, source = (
-        _text(name, data),
-        shorten(name) + (f" since {shorten(earlier[0])}" if earlier else ""),
-    )
+    text = _text(name, data)
+    source = shorten(name) + (f" since {shorten(earlier[0])}" if earlier else "")
     if _CURVE in text[:4096]:
         return _from_curve(name, text)
     if earlier is None and len(text) <= _MAX_LINE and _LIST.fullmatch(text):
@@ -497,15 +495,16 @@ def _from_sglang(name: str, found: Series, source: str) -> AcceptanceRates:
             f"{name} has no single sglang:spec_num_steps above 0, so the accepted length has no K"
         )
     k = int(max(steps))
-    tokens, calls = _sum(found, _TOKENS) - _sum(found, _REQUESTS), _sum(found, _ROUNDS)
+    tokens = _sum(found, _TOKENS) - _sum(found, _REQUESTS)
+    calls = _sum(found, _ROUNDS)
     if calls > 0 and tokens > 0:
-        length, how, rounds = tokens / calls, "generation tokens over verification calls", calls
+        length = tokens / calls
+        how = "generation tokens over verification calls"
+        rounds = calls
     elif gauge:
-        length, how, rounds = (
-            math.fsum(gauge) / len(gauge),
-            "the gauge of the last decode batches",
-            None,
-        )
+        length = math.fsum(gauge) / len(gauge)
+        how = "the gauge of the last decode batches"
+        rounds = None
     else:
         raise AdvisorError(
             f"{name} counts no round with drafts; send requests first, then scrape /metrics"

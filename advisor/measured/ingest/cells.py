@@ -349,7 +349,8 @@ def read_table(sample: Sample) -> FileTable:
             f"{sample.name} has {table.num_rows - 1:,} rows, more than the {MAX_ROWS:,} allowed; "
             "split it"
         )
-    n_rows, chunked = table.num_rows, list(reversed(table.columns))
+    n_rows = table.num_rows
+    chunked = list(reversed(table.columns))
     del (
         table
     )  # each column is joined and its pieces freed in turn, so that the table is never held twice
@@ -384,10 +385,8 @@ def read_table(sample: Sample) -> FileTable:
         dashes = all(
             re.fullmatch(r"\s*(:?-+:?)?\s*", column[0].as_py() or "") for column in columns
         )
-        columns, lines = (
-            [column[dashes:] for column in columns],
-            np.delete(lines, [1] if dashes else []),
-        )
+        columns = [column[dashes:] for column in columns]
+        lines = np.delete(lines, [1] if dashes else [])
     columns, lines = _drop_blank_rows(columns, lines[1:])
     columns, lines, unclosed = _drop_unclosed_quote(data, columns, lines)
     return FileTable(header, tuple(columns), lines, tuple(rejects + unclosed))

@@ -100,7 +100,8 @@ def check_rows(frame: pd.DataFrame, kind: TableKind, measured: bool = True) -> C
     found: list[Contradiction] = []
     swaps: list[Swap] = []
     warnings: list[str] = []
-    lines, values = frame.index.to_numpy(), Numbers(frame)
+    lines = frame.index.to_numpy()
+    values = Numbers(frame)
     for rule in RULES[kind]:
         if any(frame[name].isna().all() for name in rule.columns):
             continue
@@ -132,7 +133,8 @@ def _list_rejects(found: Contradiction, frame: pd.DataFrame) -> list[Reject]:
     shown = zip(
         *([f"{number:.12g}" for number in values[name]] for name in found.columns), strict=True
     )
-    name, lines = " / ".join(found.columns), frame.index[found.rows]
+    name = " / ".join(found.columns)
+    lines = frame.index[found.rows]
     return [
         Reject(int(line), name, " / ".join(cells), found.reason)
         for line, cells in zip(lines, shown, strict=True)

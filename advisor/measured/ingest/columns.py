@@ -142,7 +142,9 @@ COLUMNS: dict[TableKind, dict[str, CanonicalColumn]] = {
     "points": _columns(SAID.points),
     "kernels": _columns(SAID.kernels),
 }
-REQUIRED_CONTEXT, USEFUL_CONTEXT, MEASURED_COLUMNS = SAID.required, SAID.useful, SAID.measured
+REQUIRED_CONTEXT = SAID.required
+USEFUL_CONTEXT = SAID.useful
+MEASURED_COLUMNS = SAID.measured
 REMARKS = SAID.remarks
 UNIT_FACTORS = {
     "s": 1.0,

@@ -34,7 +34,8 @@ exact agreement is not to be expected."""
 
 def accepted_length_from_counts(accepted_tokens: Any, drafts: Any) -> np.ndarray:
     """Tokens per round, 1 + accepted / drafts. [tokens]; NaN where no draft was counted."""
-    accepted, rounds = np.asarray(accepted_tokens, float), np.asarray(drafts, float)
+    accepted = np.asarray(accepted_tokens, float)
+    rounds = np.asarray(drafts, float)
     return np.where(rounds > 0, 1.0 + accepted / np.where(rounds > 0, rounds, 1.0), np.nan)
 
 
@@ -44,7 +45,8 @@ def accepted_length_from_latencies(chunk_latency_s: Any, token_latency_s: Any) -
     Equals the accepted length when each chunk carries exactly one decoding step. NaN where a time
     is unknown or the ratio is below 1, which a stream of whole steps cannot give.
     """
-    chunk, token = np.asarray(chunk_latency_s, float), np.asarray(token_latency_s, float)
+    chunk = np.asarray(chunk_latency_s, float)
+    token = np.asarray(token_latency_s, float)
     ratio = np.divide(
         chunk, token, out=np.full(np.broadcast(chunk, token).shape, np.nan), where=token > 0
     )
@@ -59,7 +61,8 @@ def step_time_from_latencies(
     Chunk latency where it is known and agrees, within CHUNK_TOLERANCE, with token latency x
     accepted length (one step per chunk) or where that product is unknown; otherwise the product.
     """
-    chunk, token = np.asarray(chunk_latency_s, float), np.asarray(token_latency_s, float)
+    chunk = np.asarray(chunk_latency_s, float)
+    token = np.asarray(token_latency_s, float)
     product = token * np.asarray(accepted_length, float)
     with np.errstate(invalid="ignore", divide="ignore"):
         agrees = np.abs(chunk / product - 1.0) <= CHUNK_TOLERANCE
@@ -95,7 +98,8 @@ def output_rate_from_total(
     total_tok_per_s: Any, input_tokens: Any, output_tokens: Any
 ) -> np.ndarray:
     """Generated tokens per second, from prompt and generated tokens per second. [tokens/s]"""
-    generated, prompt = np.asarray(output_tokens, float), np.asarray(input_tokens, float)
+    generated = np.asarray(output_tokens, float)
+    prompt = np.asarray(input_tokens, float)
     return np.asarray(total_tok_per_s, float) * generated / (prompt + generated)
 
 
@@ -144,10 +148,8 @@ class Computed:
         """Sentences for the user with counts over the rows that `keep` marks, [rows]."""
         out = []
         for name, how in _HOW.items():
-            n_filled, n_otherwise = (
-                int(masks[name][keep].sum()) if name in masks else 0
-                for masks in (self.filled, self.otherwise)
-            )
+            n_filled = int(self.filled[name][keep].sum()) if name in self.filled else 0
+            n_otherwise = int(self.otherwise[name][keep].sum()) if name in self.otherwise else 0
             if n_filled:
                 out.append(f"{name} computed in {counted(n_filled, 'row')} from {how}")
             if n_otherwise:
@@ -244,9 +246,9 @@ def derive_rows(frame: pd.DataFrame) -> tuple[pd.DataFrame, Computed]:
     if open_load.any():
         out["batch_kind"] = out["batch_kind"].mask(open_load, MEAN_RUNNING)
 
-    baseline, sd, length = (
-        values[name] for name in ("baseline_value", "sd_value", "accepted_length")
-    )
+    baseline = values["baseline_value"]
+    sd = values["sd_value"]
+    length = values["accepted_length"]
     ratio = speedup_from_values(baseline, sd, frame["metric"].fillna(""), length)
     _fill(out, values, done, "speedup", ratio, drafting)
 
@@ -266,7 +268,8 @@ def _token_gaps(frame: pd.DataFrame, values: Numbers) -> np.ndarray:
     Of a table without times per token, where it is shorter with drafts than without at some batch:
     a round holds a plain step's work and more, a token of it may be quicker.
     """
-    itl, k = values["itl_s"], values["draft_tokens_k"]
+    itl = values["itl_s"]
+    k = values["draft_tokens_k"]
     open_ = ~np.isnan(itl) & np.isnan(values["tpot_s"])
     if not (open_ & (k > 0)).any() or not (open_ & (k == 0)).any():
         return np.zeros(len(frame), dtype=bool)
@@ -441,7 +444,8 @@ def match_baselines(frame: pd.DataFrame, unstated_fits: bool = True) -> tuple[pd
 
 def _with_speedups(frame: pd.DataFrame, found: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
     """The frame with speedups over the baselines found, and where there are some [rows]."""
-    out, before = frame.copy(deep=False), Numbers(frame)
+    out = frame.copy(deep=False)
+    before = Numbers(frame)
     ratio, base, with_drafts, use_tpot = _ratios(before, found)
     ok = np.isfinite(ratio) & (ratio > 0)
     for name, values in (("speedup", ratio), ("baseline_value", base), ("sd_value", with_drafts)):
@@ -494,7 +498,8 @@ def _uncontradicted(
     ours = wanted[[*LOAD_COLUMNS, *LENGTHS]]
     few = (n_loads.reindex(wanted["group"]).fillna(0) <= MAX_CANDIDATES).to_numpy()
     first = pd.DataFrame(np.nan, index=wanted.index, columns=ours.columns)
-    taken, several = np.zeros(len(wanted), dtype=bool), np.zeros(len(wanted), dtype=bool)
+    taken = np.zeros(len(wanted), dtype=bool)
+    several = np.zeros(len(wanted), dtype=bool)
     values = []
     for rank in range(min(int(n_loads.max()), MAX_CANDIDATES)):
         one = (
@@ -543,7 +548,8 @@ def _compatible(ours: pd.DataFrame, theirs: pd.DataFrame, frame: pd.DataFrame) -
     per_rank = kinds.get_loc(_PER_RANK) if _PER_RANK in kinds else -1
     fits = np.ones(len(ours), dtype=bool)
     for name in ours:
-        one, other = ours[name].to_numpy(float), theirs[name].to_numpy(float)
+        one = ours[name].to_numpy(float)
+        other = theirs[name].to_numpy(float)
         near = np.log1p(LENGTH_TOLERANCE) if name in LENGTHS else 0.0
         fits &= np.isnan(one) | np.isnan(other) | (np.abs(one - other) <= near)
         if name == "batch_kind":
@@ -555,7 +561,8 @@ def _alike(first: pd.DataFrame, other: pd.DataFrame) -> np.ndarray:
     """Whether two candidates state the same load, lengths within the tolerance [rows]."""
     same = np.ones(len(first), dtype=bool)
     for name in first:
-        one, two = first[name].to_numpy(float), other[name].to_numpy(float)
+        one = first[name].to_numpy(float)
+        two = other[name].to_numpy(float)
         near = np.log1p(LENGTH_TOLERANCE) if name in LENGTHS else 0.0
         same &= (np.isnan(one) & np.isnan(two)) | (np.abs(one - two) <= near)
     return same
@@ -601,7 +608,8 @@ def _unmatched(frame: pd.DataFrame, rows: np.ndarray) -> list[str]:
         np.log(frame["batch_size"].iloc[plain].to_numpy(float) / float(row["batch_size"]))
     )
     nearest = int(np.lexsort((apart, number))[0])
-    line, other = frame.index[rows[0]], frame.iloc[plain[nearest]]
+    line = frame.index[rows[0]]
+    other = frame.iloc[plain[nearest]]
     names = [name for name, rows_differ in differs.items() if rows_differ[nearest]]
     if not names and not any(pd.notna(other[name]) and pd.notna(row[name]) for name in _COMPARED):
         return [
@@ -715,7 +723,8 @@ def _ratios(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Speedup, baseline value, value with drafts, and whether tpot_ms is the metric (else
     output_tok_per_s)."""
-    tpot, rate = numbers["tpot_s"] * 1e3, numbers["output_tok_per_s"]
+    tpot = numbers["tpot_s"] * 1e3
+    rate = numbers["output_tok_per_s"]
     base_tpot = found["tpot_s"].to_numpy() * 1e3
     base_rate = found["output_tok_per_s"].to_numpy()
     use_tpot = ~np.isnan(base_tpot / tpot)

@@ -88,7 +88,9 @@ def own_frame(
     own : given for the whole table; one alone is meant by rows that name nothing else. cells :
         those that cells name.
     """
-    out, said, documents = with_documents(frame, cells), [], list(own)
+    out = with_documents(frame, cells)
+    said = []
+    documents = list(own)
     for column in _MATCH:
         out, means, text = with_open_names(out, column, documents)
         if text:
@@ -101,11 +103,9 @@ def own_rows(
 ) -> Measured:
     """The table with a user's own documents filled in as by `own_frame`, and conclusions as
     notes."""
-    held, (frame, conclusions), sources = (
-        _documents(rows.frame),
-        own_frame(rows.frame, own, cells),
-        rows.sources,
-    )
+    held = _documents(rows.frame)
+    (frame, conclusions) = own_frame(rows.frame, own, cells)
+    sources = rows.sources
     for said, lines in conclusions:
         sources = tuple(source.saying(said, lines) for source in sources)
     if added := sorted(_documents(frame) - held):
@@ -136,13 +136,15 @@ def with_open_names(
     Where one document of a column is given and the rows use one name that nothing explains, or
     none, they mean it.
     """
-    documents, nobody = list(given), np.zeros(len(frame), dtype=bool)
+    documents = list(given)
+    nobody = np.zeros(len(frame), dtype=bool)
     out = with_documents(frame, documents)
     named = [one for one in documents if one.column == column]
     if len(named) != 1 or column not in out:
         return out, nobody, ""
     stated = out.loc[lacks_document(out, column), column].dropna().unique()
-    names, (one,) = [name for name in stated if name and _MATCH[column](name) is None], named
+    names = [name for name in stated if name and _MATCH[column](name) is None]
+    (one,) = named
     means = empty(out[column])
     if len(names) == 1:
         means = means | (

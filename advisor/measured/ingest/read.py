@@ -98,7 +98,8 @@ def _as_in_file(rows: Measured, sample: Sample) -> Measured:
     """Rows whose headers, and whose refusals' lines and columns, are those of the file itself."""
     if not sample.shown and not sample.origin:
         return rows
-    rejects, (source,) = rows.rejects, rows.sources
+    rejects = rows.rejects
+    (source,) = rows.sources
     if len(rejects):
         columns = [sample.shown.get(column, column) for column in rejects["column"]]
         places = [sample.origin.get(line, (line, {})) for line in rejects["line"].tolist()]
@@ -213,7 +214,9 @@ def _within_range(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Rows whose computed numbers are possible, and the refusals with the others: `coerce` saw what
     files state."""
-    keep, more, numbers = np.ones(len(frame), dtype=bool), [], Numbers(frame)
+    keep = np.ones(len(frame), dtype=bool)
+    more = []
+    numbers = Numbers(frame)
     for column in COLUMNS[kind].values():
         if not column.numeric or frame[column.name].isna().all():
             continue

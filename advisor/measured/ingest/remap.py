@@ -269,7 +269,8 @@ def targets(kind: TableKind = "points") -> list[str]:
 def likely_targets(item: Header, kind: TableKind = "points") -> list[str]:
     """Headers of `targets` that a column's cells can be, likely meanings of its own first, then
     IGNORE."""
-    offered, words = targets(kind), set(header_key(item.theirs).split("_"))
+    offered = targets(kind)
+    words = set(header_key(item.theirs).split("_"))
     near = [
         item.ours,
         item.native or IGNORE,
@@ -367,7 +368,8 @@ def rename_headers(sample: Sample, columns: Mapping[str, str]) -> Sample:
     csv.writer(line, delimiter=sample.delimiter, lineterminator="").writerow(
         [wanted.get(cell, cell) for cell in header]
     )
-    old, new = sample.first_line.encode(), line.getvalue().encode()
+    old = sample.first_line.encode()
+    new = line.getvalue().encode()
     stood = {
         **sample.shown,
         **{ours: sample.shown.get(theirs, theirs) for theirs, ours in wanted.items()},
@@ -536,7 +538,8 @@ def _alike(header: str, kind: TableKind, taken: set[str]) -> str:
         return next((name for name in fits if name not in taken), IGNORE)
     unit = next((unit for unit in _SHOWN_UNITS if unit in words), None)
     bare = "_".join(word for word in key.split("_") if word != unit)
-    best, score = IGNORE, _SIMILAR
+    best = IGNORE
+    score = _SIMILAR
     for column in COLUMNS[kind].values():
         timed = column.unit == "s"
         stem = column.name.removesuffix("_s") if timed else column.name
@@ -549,7 +552,8 @@ def _alike(header: str, kind: TableKind, taken: set[str]) -> str:
             ratio = difflib.SequenceMatcher(None, bare if timed else key, name).ratio()
             near = max(near, 0.95 if inside else ratio)
         if near > score:
-            best, score = target, near
+            best = target
+            score = near
     return best
 
 
@@ -623,7 +627,8 @@ def _near_columns(names: Iterable[str], what: str) -> str | None:
         own_header(str(ours)) or str(ours): theirs
         for theirs, ours in _paired(names, "points").items()
     }
-    taken, others = set(known), [name for name in names if name not in known.values()]
+    taken = set(known)
+    others = [name for name in names if name not in known.values()]
     likely = {
         name: ours
         for name in others[:_GUESSED]

@@ -26,7 +26,8 @@ about."""
 OPEN_UNIT = "its unit is not stated"
 """The reason for a time whose header and cell name no unit, where nothing else was measured: it is
 asked about."""
-COMMA, TIMES = ",", "times"
+COMMA = ","
+TIMES = "times"
 ANSWERS = {COMMA: ("decimal", "thousands"), TIMES: ("ms", "s", "us")}
 """What a user may say of a whole file where a header is mapped: what its commas mark, the unit of
 its bare times."""
@@ -93,7 +94,9 @@ def open_questions(rejects: pd.DataFrame) -> tuple[OpenQuestion, ...]:
         open_ = rejects[rejects["reason"].str.startswith(reason)] if len(rejects) else rejects
         if not len(open_):
             continue
-        column, cell, line = (open_.iloc[0][name] for name in ("column", "value", "line"))
+        column = open_.iloc[0]["column"]
+        cell = open_.iloc[0]["value"]
+        line = open_.iloc[0]["line"]
         n_open = int(open_["line"].nunique())
         waiting = f"(line {line}; {counted(n_open, 'row')} wait{'s' * (n_open == 1)} for it)"
         if key == COMMA:
@@ -205,7 +208,8 @@ def missing_fields(
             guess = rate_counted(frame[empty])
         if name == "draft_tokens_k" and guess is None and _count_no_drafts(frame, empty):
             guess = 0
-        required, needs = name in REQUIRED_CONTEXT[kind], bool((empty & _needs(frame, name)).any())
+        required = name in REQUIRED_CONTEXT[kind]
+        needs = bool((empty & _needs(frame, name)).any())
         out.append(
             MissingField(
                 name, column.unit, column.meaning, required, int(empty.sum()), guess, needs

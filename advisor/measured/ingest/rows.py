@@ -237,7 +237,11 @@ def combine(tables: Sequence[Measured]) -> Measured:
         raise AdvisorError(
             f"the files have more than {MAX_ROWS:,} rows together; upload them apart"
         )
-    before, frames, refused, sources, unknown = 0, [], [], [], []
+    before = 0
+    frames = []
+    refused = []
+    sources = []
+    unknown = []
     for table in tables:
         frames.append(table.frame.set_axis(table.frame.index + before))
         refused.append(table.rejects.assign(line=table.rejects["line"] + before))
@@ -256,7 +260,8 @@ def complete(rows: Measured, values: Mapping[str, Any], override: bool = False) 
     or a value is not allowed in it; blank values are skipped.
     """
     spec = COLUMNS[rows.kind]
-    frame, chosen = rows.frame.copy(deep=False), set[str]()
+    frame = rows.frame.copy(deep=False)
+    chosen = set[str]()
     for name, value in values.items():
         column = spec.get(name)
         if column is None or not column.context:
@@ -302,7 +307,8 @@ def with_given(rows: Measured, values: Mapping[str, Any]) -> Measured:
     changed = complete(filled, names, override=True)
     sources = changed.sources
     for name in names:
-        before, after = rows.frame[name], changed.frame[name]
+        before = rows.frame[name]
+        after = changed.frame[name]
         replaced = before.notna() & (before != after)
         for text in before[replaced].unique():
             bearing = rows.frame.index[replaced & (before == text)].to_numpy()
@@ -325,7 +331,9 @@ def resolve_names(rows: Measured, own_models: Collection[str] = ()) -> Measured:
     columns: dict[str, Callable[[str], str | None]] = {"hardware": hardware_meant}
     if rows.kind == "points":
         columns = {"hardware_id": hardware_meant, "model_id": model_meant}
-    frame, unknown, sources = rows.frame.copy(deep=False), list[UnknownName](), rows.sources
+    frame = rows.frame.copy(deep=False)
+    unknown = list[UnknownName]()
+    sources = rows.sources
     for name, meant in columns.items():
         renamed: dict[str, str] = {}
         named = lacks_document(frame, name)
@@ -449,13 +457,12 @@ def evaluate(rows: Measured) -> Measured:
     unique, repeated = without_repeats(told_apart(rows.frame))
     frame, computed = derive_rows(unique) if rows.kind == "points" else (unique, None)
     checked = check_rows(frame, rows.kind)
-    keep, broken = (
-        checked.keep,
-        [replace(one, line=rows.own_line(one.line)) for one in checked.rejects],
-    )
+    keep = checked.keep
+    broken = [replace(one, line=rows.own_line(one.line)) for one in checked.rejects]
     missing_from = frame if not keep.any() else None
     frame = frame if keep.all() else frame[keep]
-    notes, warnings = _notes_of_readers(rows), _warnings_of_readers(rows, frame.index)
+    notes = _notes_of_readers(rows)
+    warnings = _warnings_of_readers(rows, frame.index)
     swaps = [*_swaps_of_readers(rows), *checked.swaps]
     warnings += [*(swap.reason for swap in swaps), *map(rows.in_own_lines, checked.warnings)]
     if repeated:

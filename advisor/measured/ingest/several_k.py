@@ -38,12 +38,10 @@ _BATCH = re.compile(
 )
 """How headers say their batch: `bs=1`, `conc64`, `TPOT (ms) batch 8`, `32`."""
 _SAYS = re.compile(r"[^\s:-]")  # no line of dashes below a Markdown table's header
-_LONG, _BATCHES, _RATE, _LENGTH = (
-    "draft_tokens_k",
-    "batch_size",
-    "output_tok_per_s",
-    "accepted_length",
-)
+_LONG = "draft_tokens_k"
+_BATCHES = "batch_size"
+_RATE = "output_tok_per_s"
+_LENGTH = "accepted_length"
 _Place = tuple[int, Mapping[str, str]]
 """Line of a row in the file, and where of several columns its K stood."""
 _FLAGS = {"no": "off", "false": "off", "yes": "on", "true": "on"}
@@ -52,7 +50,8 @@ IGNORED = "ignored: "
 """How the header of a column begins that a user says to leave alone."""
 _LOOKED_AT = 200
 """Rows of a column called K in which words are looked for."""
-SLOWEST_MS, FASTEST_PER_S = 250.0, 1000.0
+SLOWEST_MS = 250.0
+FASTEST_PER_S = 1000.0
 """Bounds of a server's time per token and of one request's tokens/s, which tell the two apart. Own
 choice."""
 
@@ -302,10 +301,8 @@ def _turned(sample: Sample, headers: Sequence[str]) -> Sample:
         " ".join(f"{headers[at]}={row[at]}" if row[at].isdigit() else row[at] for at in differ)
         for row in rows
     ]
-    drafts, rest_of = (
-        [_k_said(text) for text in words],
-        [_ROW_K.sub("", header_key(text)) for text in words],
-    )
+    drafts = [_k_said(text) for text in words]
+    rest_of = [_ROW_K.sub("", header_key(text)) for text in words]
     drafters = [
         drafts_said(text).get("drafter", "") if k else ""
         for text, k in zip(rest_of, drafts, strict=True)
@@ -367,7 +364,8 @@ def k_of_words(sample: Sample) -> Sample:
     ]
     if len(told) != 1:
         return sample
-    at, drafts = told[0], iter(said[told[0]])
+    at = told[0]
+    drafts = iter(said[told[0]])
     numbered: list[tuple[_Place, list[Any]]] = [
         ((line, {}), [*row[:at], next(drafts), *row[at + 1 :]] if len(row) == len(headers) else row)
         for line, row in cells

@@ -64,7 +64,8 @@ fill."""
 _PLAIN, _SPEC, _DRAFTING, _FILLERS, _RATES, _TOKENS = map(frozenset, SAID.header_words.values())
 _TOKEN_RATE = re.compile(r"(?<!_per)_tok(?:en)?s?_(?:per_)?s(?:ec|econds?)?_")
 """Tokens per second, and not seconds per token."""
-_ITL, _TOKEN_TIME = "itl", "token time"
+_ITL = "itl"
+_TOKEN_TIME = "token time"
 _ORDER = (
     "tpot",
     "step_time",
@@ -161,7 +162,8 @@ class SideBySide:
             else f"{guess.title}, unless said otherwise"
         )
         counts = open_ if self.metric is None else METRICS[self.metric].title
-        plain, spec = (headers[place][:40] for place in (self.plain, self.spec))
+        plain = headers[self.plain][:40]
+        spec = headers[self.spec][:40]
         return (
             f"{plain!r} is read as the value without drafts, {spec!r} as the one with them "
             f"({counts})"
@@ -356,11 +358,14 @@ def _taken_apart(place: int, header: str) -> _Header:
 def _pair(alike: Sequence[_Header], headers: Sequence[str]) -> tuple[_Header, _Header] | None:
     """The columns without and with drafts among those of one quantity, or None."""
     by_side = {side: [one for one in alike if one.side == side] for side in ("plain", "spec", "")}
-    plain, spec, bare = by_side["plain"], by_side["spec"], by_side[""]
+    plain = by_side["plain"]
+    spec = by_side["spec"]
+    bare = by_side[""]
     if plain and not spec and len(bare) == 1:
         spec = bare
     elif spec and not plain and len(bare) == 1 and (bare[0].kind or bare[0].rest):
-        plain, spec = bare, [one for one in spec if not one.weak]
+        plain = bare
+        spec = [one for one in spec if not one.weak]
     if not plain or not spec:
         return None
     if len(plain) > 1 or len(spec) > 1:

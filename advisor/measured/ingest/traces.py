@@ -310,7 +310,8 @@ def _regular(name: str, keys: NDArray[np.int64], ids: NDArray[np.int64]) -> list
     """[tokens, layers, k] per sequence from rows keyed by (sequence, token, layer), each present
     exactly once."""
     order = np.lexsort((keys[:, 2], keys[:, 1], keys[:, 0]))
-    keys, ids = keys[order], ids[order]
+    keys = keys[order]
+    ids = ids[order]
     layers = np.unique(keys[:, 2])
     out: list[Ids] = []
     starts = np.flatnonzero(np.r_[True, keys[1:, 0] != keys[:-1, 0]])
@@ -547,7 +548,8 @@ def read_power_log(name: str, data: bytes) -> PowerLog:
     if most <= 0:
         raise AdvisorError(f"{name}: every sample is 0 W; {_HOW}")
     at_work = tuple(gpu for gpu, level in levels.items() if level >= _AT_WORK * most)
-    samples, total = sum(busy[gpu].size for gpu in at_work), sum(len(found[gpu]) for gpu in at_work)
+    samples = sum(busy[gpu].size for gpu in at_work)
+    total = sum(len(found[gpu]) for gpu in at_work)
     if total > samples and min(busy[gpu].size for gpu in at_work) < _LEAST_SAMPLES:
         raise AdvisorError(
             f"{name}: fewer than {_LEAST_SAMPLES} samples of a GPU show it at work; log more "
@@ -580,7 +582,8 @@ def _busy(watts: NDArray[np.float64]) -> NDArray[np.float64]:
         above = inner >= (low + high) / 2.0
         if above.all():
             return watts
-        low, high = inner[~above].mean(), inner[above].mean()
+        low = inner[~above].mean()
+        high = inner[above].mean()
     return watts if high < _STEADY * low else watts[watts >= (low + high) / 2.0]
 
 

@@ -85,7 +85,8 @@ def raw_from_metrics(rows: Sequence[Mapping[str, Metric]], lines: Sequence[int])
     if any(value is not None for value in accepted):
         cells["accepted_length"] = Cells(accepted, _ACCEPTED[0])
     raw = RawRows("points", np.array(lines, dtype=np.int64), cells)
-    raw.warnings, raw.finish = _count_warnings(rows), _finish
+    raw.warnings = _count_warnings(rows)
+    raw.finish = _finish
     return raw
 
 
@@ -107,10 +108,12 @@ def _count_warnings(rows: Sequence[Mapping[str, Metric]]) -> list[str]:
     """Where the tool's tokenizer and the server count differently, token latency and what follows
     from it are off."""
     for row in rows:
-        client, server = row.get("output_sequence_length"), row.get("usage_completion_tokens")
+        client = row.get("output_sequence_length")
+        server = row.get("usage_completion_tokens")
         if client is None or server is None:
             continue
-        ours, theirs = number_of(client.value), number_of(server.value)
+        ours = number_of(client.value)
+        theirs = number_of(server.value)
         if (
             ours is not None
             and theirs

@@ -178,7 +178,8 @@ def from_records(
             for source in item.sources:
                 value = field_of(record, source)
                 if value is not None:
-                    values[row], sources[row] = value, source
+                    values[row] = value
+                    sources[row] = source
                     break
         if any(value is not None for value in values):
             one = len(set(sources)) == 1
@@ -454,7 +455,8 @@ def finish_serve(frame: pd.DataFrame) -> list[str]:
             frame[name] = (
                 frame[name].fillna(mean).fillna(pd.Series(floats(frame, asked), index=frame.index))
             )
-        drafts, draft_tokens = floats(frame, "_drafts"), floats(frame, "_draft_tokens")
+        drafts = floats(frame, "_drafts")
+        draft_tokens = floats(frame, "_draft_tokens")
         length = accepted_length_from_counts(floats(frame, "_accepted"), drafts)
         per_draft = np.where(drafts > 0, draft_tokens / drafts, np.nan)
     empty = frame["accepted_length"].isna().to_numpy() & ~np.isnan(length)
@@ -492,7 +494,8 @@ def _drafted_positions(frame: pd.DataFrame, varying: np.ndarray) -> None:
     stated = frame["acceptance_by_position"].notna().to_numpy()
     longer = stated & (floats(frame, "draft_tokens_k") < floats(frame, "_positions"))
     for row in np.flatnonzero(longer | (stated & varying)):
-        line, k = frame.index[row], frame["draft_tokens_k"].iloc[row]
+        line = frame.index[row]
+        k = frame["draft_tokens_k"].iloc[row]
         shares = str(frame["acceptance_by_position"].iloc[row]).split(";")
         frame.loc[line, "acceptance_by_position"] = (
             pd.NA if varying[row] or k < 1 else ";".join(shares[: int(k)])

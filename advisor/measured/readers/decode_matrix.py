@@ -60,7 +60,8 @@ def detect(sample: Sample) -> float:
 
 def read(sample: Sample) -> RawRows:
     """One row per cell, under its number in `results`. Cells that failed are refused."""
-    document, rejects = sample.first, list(sample.rejects)
+    document = sample.first
+    rejects = list(sample.rejects)
     records: list[dict[str, Any]] = []
     lines: list[int] = []
     for line, cell in enumerate(_matrix(document), start=1):
@@ -125,7 +126,8 @@ def _token_time(cell: Mapping[str, Any]) -> Any:
     measured = cell.get("inter_token_latency_avg")
     if measured:
         return measured
-    rate, streams = number_of(cell.get("aggregate_tps")), number_of(_batch(cell)[0])
+    rate = number_of(cell.get("aggregate_tps"))
+    streams = number_of(_batch(cell)[0])
     return streams / rate if rate and streams else None
 
 

@@ -107,7 +107,8 @@ def chunk_latency(token_latency: Any, tokens_per_iteration: Any) -> Any:
     for value in (token_latency, tokens_per_iteration):
         if value is None or (isinstance(value, str) and not value.strip()):
             return None
-    latency, tokens = number_of(token_latency), number_of(tokens_per_iteration)
+    latency = number_of(token_latency)
+    tokens = number_of(tokens_per_iteration)
     if latency is None or tokens is None or tokens <= 0:
         return tokens_per_iteration
     return latency * tokens

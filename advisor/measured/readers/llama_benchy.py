@@ -100,7 +100,9 @@ def detect_json(sample: Sample) -> float:
 
 def read_json(sample: Sample) -> RawRows:
     """One row per test, under its number in the list. Loading of a context is left out."""
-    runs, rejects, left_out = [], list(sample.rejects), 0
+    runs = []
+    rejects = list(sample.rejects)
+    left_out = 0
     for line, test in enumerate(sample.first["benchmarks"], start=1):
         if not isinstance(test, dict):
             rejects.append(Reject(line, "benchmarks", shorten(test), "expected a JSON object"))

@@ -74,7 +74,8 @@ def read_template(sample: Sample) -> RawRows:
     if unknown:
         shown = ", ".join(name[:40] for name in unknown[:10])
         warnings.append(f"{counted(len(unknown), 'column')} not known and ignored: {shown}")
-    cells, swaps = from_mapped(table, mapped), misplaced_columns(table, mapped.columns, "points")
+    cells = from_mapped(table, mapped)
+    swaps = misplaced_columns(table, mapped.columns, "points")
     if remarks:
         cells["notes"] = _with_remarks(table, remarks, cells.get("notes"))
     raw = RawRows("points", table.lines, cells, list(table.rejects), warnings=warnings, swaps=swaps)
@@ -121,7 +122,8 @@ def read_engine_steps(sample: Sample) -> RawRows:
     raw = read_template(sample)
     table = load_table(sample, "points")
     status = _words(table, "status")
-    ok, rescaled = status == "ok", _rescaled(table)
+    ok = status == "ok"
+    rescaled = _rescaled(table)
     kept = ok & ~rescaled
     raw.rejects += [
         Reject(
@@ -383,7 +385,8 @@ def read_log(sample: Sample) -> RawRows:
     rejects: list[Reject] = []
     pending: tuple[int, str] | None = None
     for number, line in enumerate(sample.data.decode("utf-8").split("\n"), start=1):
-        batch, time = _BATCH.search(line), _TIME.search(line)
+        batch = _BATCH.search(line)
+        time = _TIME.search(line)
         if batch:
             if pending:
                 rejects.append(_untimed(pending))

@@ -130,7 +130,9 @@ _SAID_SPEC = re.compile(
 )
 _EARLIER = re.compile(r"\b(?:before|previously|used to|was|were)\b", re.IGNORECASE)
 _LATER = re.compile(rf"\b(?:after(?:wards)?|now|since)\b|{_ON}", re.IGNORECASE)
-_SIDES, _SAID, _MEANT = ("plain", "spec"), (_SAID_PLAIN, _SAID_SPEC), (_EARLIER, _LATER)
+_SIDES = ("plain", "spec")
+_SAID = (_SAID_PLAIN, _SAID_SPEC)
+_MEANT = (_EARLIER, _LATER)
 """Without drafts and with them, and the words that say so of a sentence; those of time where drafts
 came between."""
 _ELSE = re.compile(
@@ -146,7 +148,8 @@ _OTHER = re.compile(
 )
 """Words of quantities that are no mean time per token, or are not measured."""
 _SENTENCE = re.compile(r"(?<=[.;!?])\s+|\n+")
-_METRICS, _RATES = SAID.prose["times"], SAID.prose["rates"]
+_METRICS = SAID.prose["times"]
+_RATES = SAID.prose["rates"]
 """Metric of a pair of times or rates by the words of its sentence; without them it is asked for."""
 _ABOUT = (
     r"\s*(?:of|=|:|is|was)?\s*(?:about|around|roughly|approx(?:imately|\.)?|ca\.?|some|~|≈)?\s*"
@@ -216,9 +219,8 @@ def _of_two_sentences(text: str, turned_on: bool) -> list[ProsePair]:
     metric = _metric(said, units["plain"] == "/s")
     first, last = (text.find(sentence) for _, sentence in told)
     words = " ".join(text[first : last + len(told[1][1])].split())
-    plain, spec = (
-        _in_unit(by_side[side][0]["value"], units[side], metric) for side in ("plain", "spec")
-    )
+    plain = _in_unit(by_side["plain"][0]["value"], units["plain"], metric)
+    spec = _in_unit(by_side["spec"][0]["value"], units["spec"], metric)
     return [
         ProsePair(
             (plain, spec), metric, words, _only("batch_size", text), _only("draft_tokens_k", text)
@@ -247,9 +249,11 @@ def _side_of(sentence: str, at: int, words: tuple[re.Pattern[str], ...]) -> str:
 
 def _further(pair: ProsePair, match: re.Match[str], sentence: str) -> Iterator[ProsePair]:
     """The plain value of a pair beside each value of another K that follows."""
-    unit, at = match["spec_unit"] or match["plain_unit"], match.end()
+    unit = match["spec_unit"] or match["plain_unit"]
+    at = match.end()
     while one := next(filter(None, (pattern.match(sentence, at) for pattern in _FURTHER)), None):
-        at, words = one.end(), " ".join(one[0].split()).lstrip(",; ")
+        at = one.end()
+        words = " ".join(one[0].split()).lstrip(",; ")
         value = _in_unit(one["spec"], _unit(one["spec_unit"] or unit), pair.metric)
         yield replace(
             pair, values=(pair.values[0], value), words=words, k=_only("draft_tokens_k", words)
@@ -283,7 +287,8 @@ def _pair(match: re.Match[str], sentence: str) -> ProsePair | None:
         _in_unit(match[side], unit, metric)
         for side, unit in zip(("plain", "spec"), units, strict=True)
     )
-    batch, k = _only("batch_size", sentence), _only("draft_tokens_k", match[0])
+    batch = _only("batch_size", sentence)
+    k = _only("draft_tokens_k", match[0])
     return ProsePair((plain, spec), metric, " ".join(match[0].split()), batch, k)
 
 

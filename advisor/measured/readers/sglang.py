@@ -82,7 +82,8 @@ def _gpus(server_info: Any) -> int | None:
     the attention."""
     if not isinstance(server_info, dict):
         return None
-    tensor, ranks = server_info.get("tp_size"), server_info.get("dp_size")
+    tensor = server_info.get("tp_size")
+    ranks = server_info.get("dp_size")
     if not isinstance(tensor, int) or not isinstance(ranks, int) or ranks < 2:
         return None
     return tensor if server_info.get("enable_dp_attention") else tensor * ranks
@@ -115,13 +116,12 @@ def speculation_of(server_info: Any) -> dict[str, Any]:
     algorithm = server_info["speculative_algorithm"]
     if algorithm is None:
         return {"draft_tokens_k": 0}
-    steps, verified = (
-        server_info.get("speculative_num_steps"),
-        server_info.get("speculative_num_draft_tokens"),
-    )
+    steps = server_info.get("speculative_num_steps")
+    verified = server_info.get("speculative_num_draft_tokens")
     topk = server_info.get("speculative_eagle_topk")
     if str(algorithm).upper() in WITHOUT_STEPS:
-        steps, topk = None, None
+        steps = None
+        topk = None
     if str(algorithm).upper() == "NGRAM":
         topk = server_info.get("speculative_ngram_max_bfs_breadth")
     if steps is None and isinstance(verified, int) and not isinstance(verified, bool):
@@ -146,7 +146,8 @@ def drafts_with_own_heads(server_info: dict[str, Any]) -> bool:
     algorithm = str(server_info.get("speculative_algorithm", "")).upper()
     if algorithm in _OWN_HEADS:
         return True
-    draft, model = server_info.get("speculative_draft_model_path"), server_info.get("model_path")
+    draft = server_info.get("speculative_draft_model_path")
+    model = server_info.get("model_path")
     if algorithm != "EAGLE" or "speculative_draft_model_path" not in server_info:
         return False
     return draft in (None, "", model) or bool(
@@ -247,7 +248,8 @@ def read_speculative(sample: Sample) -> RawRows:
 
 
 def _structure(record: dict[str, Any]) -> str | None:
-    topk, verified = record.get("topk"), record.get("num_draft_tokens")
+    topk = record.get("topk")
+    verified = record.get("num_draft_tokens")
     if record.get("steps") == 0 or not isinstance(topk, int):
         return None
     return f"tree;topk={topk};verify={verified}" if topk > 1 else f"chain;verify={verified}"

@@ -141,7 +141,8 @@ _CONFIG = re.compile(r"\b(model|method|tensor_parallel_size|data_parallel_size)=
 
 def _vllm_steps(text: str) -> _Log:
     """Steps by batch and K: time [ms]."""
-    log, ranks = _Log(), set()
+    log = _Log()
+    ranks = set()
     for number, line in enumerate(text.splitlines(), start=1):
         short = line[:_LONGEST_LINE]
         if start := _START.search(short):
@@ -154,7 +155,9 @@ def _vllm_steps(text: str) -> _Log:
             continue
         if rank := _ENGINE.search(short):
             ranks.add(rank["rank"])
-        sequences, tokens, ms = int(step["sequences"]), int(step["tokens"]), float(step["ms"])
+        sequences = int(step["sequences"])
+        tokens = int(step["tokens"])
+        ms = float(step["ms"])
         if why := _why_not(step, sequences, tokens, ms):
             log.left_out[why] += 1
         else:
@@ -221,7 +224,8 @@ _ARGUMENT = re.compile(
 def _sglang_lines(text: str) -> _Log:
     """Steps by batch, whether drafts were verified, and the word on a CUDA graph: time [s], AL and
     context [tokens]."""
-    log, ranks = _Log(), set()
+    log = _Log()
+    ranks = set()
     before = 0  # the batch of the line before, 0 where a prompt came since
     for number, full in enumerate(text.splitlines(), start=1):
         line = full[:_LONGEST_LINE]
@@ -237,7 +241,8 @@ def _sglang_lines(text: str) -> _Log:
         if rank and int(rank["tp"]):
             continue  # of the same step
         ranks.add(rank["dp"] if rank else None)
-        batch, rate = int(step["batch"]), float(step["rate"])
+        batch = int(step["batch"])
+        rate = float(step["rate"])
         why = (
             "idle"
             if not batch or not rate
@@ -249,7 +254,8 @@ def _sglang_lines(text: str) -> _Log:
         if why:
             log.left_out[why] += 1
             continue
-        length, graph = _LENGTH.search(step["rest"]), _GRAPH.search(step["rest"])
+        length = _LENGTH.search(step["rest"])
+        graph = _GRAPH.search(step["rest"])
         tokens = _TOKENS.search(step["rest"])
         accepted = float(length[1]) if length else 1.0
         context = int(tokens[1]) / batch if tokens else np.nan

@@ -270,7 +270,8 @@ def _forward_row(record: dict[str, Any]) -> tuple[dict[str, Any] | None, str, st
         return None, "requests", "num_draft_tokens and query_len must be whole numbers"
     if len(drafts) != 1 or len(queries) != 1:
         return None, "requests", "requests of this case differ in draft length; one row needs one K"
-    k, query = drafts.pop() or 0, queries.pop()
+    k = drafts.pop() or 0
+    query = queries.pop()
     if query != k + 1:
         reason = (
             f"query_len {query} is not K + 1 = {k + 1}: a prefill or chunked case, not a "
@@ -408,7 +409,8 @@ def _blocks(text: str) -> tuple[list[dict[str, Any]], list[int]]:
         if _TITLE in line:
             records.append(before)
             lines.append(number)
-            before, inside = {}, True
+            before = {}
+            inside = True
         elif line and not line.strip("= "):
             inside = False
         elif "Namespace(" in line:

@@ -28,7 +28,8 @@ def p_norm(a: Floats, b: Floats, p: Floats) -> Array:
     """
     # The larger one is taken out of the root, whose powers would overflow; 0/0 is a layer that
     # neither reads nor computes.
-    high, low = np.maximum(a, b), np.minimum(a, b)
+    high = np.maximum(a, b)
+    low = np.minimum(a, b)
     ratio = np.divide(low, high, out=np.zeros_like(high), where=high > 0)
     return np.asarray(high * (1.0 + ratio**p) ** (1.0 / p))
 

@@ -51,7 +51,8 @@ class Table:
     """Choices of TABLE_ROWS tokens on the device, handed out one call after another."""
 
     def __init__(self, shape: tuple[int, int], device: Any) -> None:
-        self.shape, self.device = shape, device
+        self.shape = shape
+        self.device = device
         self.drawn = np.zeros((TABLE_ROWS, shape[1]), np.int32)
         self.rows = self._put(self.drawn)
         self.place, self.length = (
@@ -70,7 +71,8 @@ class Table:
         """Take other choices, at most TABLE_ROWS, and begin with the first."""
         import torch
 
-        self.drawn, self.counted_to = drawn, 0
+        self.drawn = drawn
+        self.counted_to = 0
         with torch.inference_mode():  # as the engine's own steps, in which the tensors were made
             self.rows[: len(drawn)] = self._put(drawn)
             self.length[:] = len(drawn)
@@ -98,7 +100,8 @@ class Strategy:
         self.rng = np.random.default_rng(seed)
         self.tables: dict[tuple[int, int], Table] = {}
         self.calls: list[tuple[Table, int]] = []
-        self.batch, self.per_sequence = TABLE_ROWS, 1
+        self.batch = TABLE_ROWS
+        self.per_sequence = 1
 
     def route_tokens(
         self, hidden_states: Any, router_logits: Any, top_k: int, indices_type: Any = None
@@ -106,7 +109,8 @@ class Strategy:
         """(weights, ids) of each token, as the engine's interface wants them."""
         import torch
 
-        shape, tokens = (int(router_logits.shape[-1]), int(top_k)), int(hidden_states.shape[0])
+        shape = (int(router_logits.shape[-1]), int(top_k))
+        tokens = int(hidden_states.shape[0])
         if shape not in self.tables:
             self.tables[shape] = Table(shape, hidden_states.device)
             self.tables[shape].fill(self._draw(shape))
@@ -132,7 +136,9 @@ class Strategy:
 
     def prepare(self, batch: int, per_sequence: int) -> None:
         """New choices for steps of B sequences of q tokens. Called between steps."""
-        self.batch, self.per_sequence, self.calls = batch, per_sequence, []
+        self.batch = batch
+        self.per_sequence = per_sequence
+        self.calls = []
         for shape, table in self.tables.items():
             table.fill(self._draw(shape))
 
@@ -156,7 +162,8 @@ class Strategy:
         Under a captured graph no call reaches Python: then the rows that the device went through
         are counted.
         """
-        calls, self.calls = self.calls, []
+        calls = self.calls
+        self.calls = []
         found = []
         for table, count in calls:
             if count == tokens:
@@ -189,7 +196,8 @@ class Engine:
     ) -> None:
         import vllm
 
-        self.plan, self.strategy = plan, strategy
+        self.plan = plan
+        self.strategy = strategy
         positions = layer_block(plan.model)[1].get("max_position_embeddings") or sys.maxsize
         self.longest = min(
             positions, max(cell.context + most_tokens(plan, cell) for cell in plan.cells)
@@ -282,7 +290,8 @@ class Engine:
 
         Raises RuntimeError where K cannot be switched, and what the engine raises.
         """
-        cell, plan = work.cell, self.plan
+        cell = work.cell
+        plan = self.plan
         lookup = getattr(self.scheduler, "dynamic_sd_lookup", None)
         if lookup is not None:
             lookup[:] = [cell.n_draft] * len(lookup)
@@ -316,7 +325,10 @@ class Engine:
         return line
 
     def _timed(self, cell: Cell, tokens: dict[str, int]) -> dict[str, Any]:
-        times, carried, touched, short = [], [], [], 0
+        times = []
+        carried = []
+        touched = []
+        short = 0
         if self.strategy:
             self.strategy.counted(cell.tokens)
         before = sum(tokens.values())
@@ -378,10 +390,8 @@ def _reach(thing: Any, path: str) -> Any:
 
 def _backend(layer: Any) -> str:
     backend = getattr(layer, "attn_backend", None) or getattr(layer, "backend", None)
-    name, version = (
-        getattr(backend, "get_name", None),
-        _reach(layer, "impl.vllm_flash_attn_version"),
-    )
+    name = getattr(backend, "get_name", None)
+    version = _reach(layer, "impl.vllm_flash_attn_version")
     return str(name() if name else getattr(backend, "name", backend or "")) + (
         f" {version}" if version else ""
     )

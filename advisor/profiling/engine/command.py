@@ -249,7 +249,8 @@ def plan_of(options: argparse.Namespace, config_of: ConfigOf) -> Plan:
             arguments[key.replace("-", "_")] = json.loads(value) if mark else True
         except ValueError:
             arguments[key.replace("-", "_")] = value
-    drafts, path = _numbers("--k", options.k), Path(options.model)
+    drafts = _numbers("--k", options.k)
+    path = Path(options.model)
     has_weights = options.routing == "natural" and any(path.glob("*.safetensors"))
     return Plan(
         model=config,
@@ -308,13 +309,15 @@ def _price(plan: Plan, budget_s: float) -> str:
         f"{plan.name}, drafter {plan.drafter}: {len(plan.cells)} cells, {plan.repeats} x "
         f"{plan.steps} steps"
     )
-    quiet, noisy = (plan.price_s(more) / 60 for more in (0, EXTRA_ROUNDS))
+    quiet = plan.price_s(0) / 60
+    noisy = plan.price_s(EXTRA_ROUNDS) / 60
     price = (
         f"about {quiet:.1f} to {noisy:.1f} min where a step takes {STEP_S:g} s, at most "
         f"{budget_s / 60:.1f}"
     )
     depth = f"; rows on the {plan.depth_note}" if plan.depths else ""
-    load, cores = os.getloadavg()[0], os.cpu_count() or 1
+    load = os.getloadavg()[0]
+    cores = os.cpu_count() or 1
     times = f"makes a processor take {1 + load / cores:.0f} times as long and disturbs its times"
     busy = f"; load {load:.1f} on {cores} cores: other work {times}" if load > cores else ""
     return f"{cells}; {price}{depth}{busy}; plan {plan.hash}"
@@ -338,7 +341,8 @@ def _hardware(options: argparse.Namespace, *, again: bool) -> str:
     if was and (options.hardware or SOURCE not in was):
         return was
     new = hardware(options.engine_python)
-    best, now = json.loads(was or new), json.loads(new)
+    best = json.loads(was or new)
+    now = json.loads(new)
     best["bandwidth_bytes_per_s"] = max(best["bandwidth_bytes_per_s"], now["bandwidth_bytes_per_s"])
     best["peak_flops_per_s"]["bf16"] = max(
         best["peak_flops_per_s"]["bf16"], now["peak_flops_per_s"]["bf16"]
@@ -410,7 +414,8 @@ def _next(plan: Plan, outcome: Outcome, program: str, typed: Sequence[str]) -> l
 
 def _without(typed: Sequence[str], *names: str) -> list[str]:
     """Words of a command line without some options and their values, and without --resume."""
-    words, kept = iter(typed), []
+    words = iter(typed)
+    kept = []
     for word in words:
         if word in names:
             next(words)

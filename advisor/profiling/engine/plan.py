@@ -33,7 +33,11 @@ EXTRA_ROUNDS = 2
 LOST = 75
 """Exit status after a failed cell: the engine's state is unknown, a new process may go on.
 (sysexits: EX_TEMPFAIL)"""
-START_S, RATES_S, COMPILE_S, STEP_S, PROMPT_S = 20.0, 8.0, 40.0, 0.05, 4e-4
+START_S = 20.0
+RATES_S = 8.0
+COMPILE_S = 40.0
+STEP_S = 0.05
+PROMPT_S = 4e-4
 """Priors for the estimate alone, on two cores of a server: an engine's start, the processor's own
 rates, a step and a token of a prompt (measurements/engine_cpu_k*). Compiling and capturing: an
 accelerator's, assumed. [s]"""
@@ -159,7 +163,8 @@ class Plan:
     def price_s(self, more: int = 0) -> float:
         """Price of the run by the priors above, with more rounds of all cells than its repeats.
         [s]"""
-        eager, processor = self.engine_args.get("enforce_eager"), self.hardware == "hardware.json"
+        eager = self.engine_args.get("enforce_eager")
+        processor = self.hardware == "hardware.json"
         start_s = START_S + (0.0 if eager or processor else COMPILE_S)
         prompts = [work.cell.batch * work.cell.context for work in self.round(0, self.cells)]
         round_s = len(prompts) * STEP_S * (self.steps + 3) + PROMPT_S * sum(prompts)
@@ -242,7 +247,8 @@ def shallower(config: dict[str, Any], depth: int) -> dict[str, Any]:
 def uneven_depths(config: Mapping[str, Any], few: int, many: int) -> str:
     """Words on two depths whose line misses the whole. "" where the layers between have the rest's
     shares of kinds."""
-    block, whole = layer_block(config)[1], n_layers(config)
+    block = layer_block(config)[1]
+    whole = n_layers(config)
     said = {key: value for key, value in block.items() if isinstance(value, int)}
     marks = [value for value in block.values() if isinstance(value, list) and len(value) == whole]
     only = block.get("mlp_only_layers") or ()
@@ -259,11 +265,9 @@ def uneven_depths(config: Mapping[str, Any], few: int, many: int) -> str:
     ]
 
     def off(few: int, many: int) -> bool:
-        far, between, rest = (
-            (whole - few) / (many - few),
-            Counter(kinds[few:many]),
-            Counter(kinds[few:]),
-        )
+        far = (whole - few) / (many - few)
+        between = Counter(kinds[few:many])
+        rest = Counter(kinds[few:])
         return any(abs(far * between[kind] - rest[kind]) >= 1 for kind in rest | between)
 
     fits = next(
@@ -435,7 +439,8 @@ def _at_whole(plan: Plan, lines: Iterable[Mapping[str, Any]]) -> list[Mapping[st
 def _carried(one: Mapping[str, Any], other: Mapping[str, Any], far: float) -> dict[str, Any]:
     """A repeat `far` times as deep below the first of two as the other is: its times lie on the
     line through theirs."""
-    times, others = (np.sort(line["times"]) for line in (one, other))
+    times = np.sort(one["times"])
+    others = np.sort(other["times"])
     return {
         "times": [float(time) for time in times + far * (others - times)],
         "prefill_s": one["prefill_s"] + far * (other["prefill_s"] - one["prefill_s"]),
@@ -510,7 +515,8 @@ def _status(plan: Plan, cell: Cell, facts: dict[str, Any]) -> dict[str, str]:
             f"the engine ran {facts['tokens_in_step']:g} tokens in a step, {cell.tokens} were meant"
         )
         return {"status": "drafts", "notes": ran}
-    law, touched = facts["touched_law"], facts["touched_experts"]
+    law = facts["touched_law"]
+    touched = facts["touched_experts"]
     if law and plan.routing != "natural":
         if touched is None:
             return {
@@ -635,7 +641,8 @@ def head_config(plan: Plan) -> dict[str, Any]:
     """Config.json of an EAGLE-3 head: one dense layer of the model's size. Raises ProfilingError
     without its sizes."""
     target = plan.model.get("text_config") or plan.model
-    hidden, heads = int(target["hidden_size"]), int(target.get("num_attention_heads") or 0)
+    hidden = int(target["hidden_size"])
+    heads = int(target.get("num_attention_heads") or 0)
     if not heads or not target.get("vocab_size"):
         raise ProfilingError(
             f"{plan.name}: an EAGLE-3 head needs num_attention_heads and vocab_size in config.json"

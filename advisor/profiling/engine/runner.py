@@ -82,7 +82,8 @@ COLUMNS = (
 )
 """Columns of data.csv, documented in docs/profiling.md. Empty means unknown or not applicable,
 never zero."""
-START_LIMIT_S, STEP_LIMIT_S = 900.0, 120.0
+START_LIMIT_S = 900.0
+STEP_LIMIT_S = 120.0
 """Longest time to the engine's first line, and for one repeat, before it counts as hung. [s]"""
 GRACE_S = 20.0
 """Time between SIGINT and SIGKILL. [s]"""
@@ -120,7 +121,8 @@ class Folder:
 
     def __init__(self, path: Path, plan: Plan, *, resume: bool) -> None:
         self.path = path
-        self.lines_path, self.log = path / "lines.jsonl", path / "engine.log"
+        self.lines_path = path / "lines.jsonl"
+        self.log = path / "engine.log"
         try:
             kept = (
                 json.loads((path / "plan.json").read_text(encoding="utf-8"))["hash"]
@@ -274,14 +276,20 @@ def _one_engine(
             command, env=_environment(), stdout=log, stderr=log, start_new_session=True
         )
         try:
-            seen, heard, said = 0, began, len(lines)
+            seen = 0
+            heard = began
+            said = len(lines)
             while child.poll() is None:
                 size = folder.lines_path.stat().st_size if folder.lines_path.exists() else 0
                 if size != seen:
-                    seen, heard, known, lines = size, time.time(), len(lines), folder.lines()
+                    seen = size
+                    heard = time.time()
+                    known = len(lines)
+                    lines = folder.lines()
                     on_progress(_progress(plan, lines, lines[known:], time.time() - began))
                 started = any("started" in line for line in lines[said:])
-                quiet_s, limit_s = time.time() - heard, limits_s[1 if started else 0]
+                quiet_s = time.time() - heard
+                limit_s = limits_s[1 if started else 0]
                 if should_stop():
                     return "" if started else "was stopped on request"
                 if quiet_s > limit_s:
@@ -414,10 +422,8 @@ def _close(plan: Plan, folder: Folder, reasons: list[str], began: float) -> Outc
     write_atomically(
         folder.path / "data.csv", rows_text(rows, header=True, columns=COLUMNS, digits=6)
     )
-    elapsed_s, engines = (
-        time.time() - began,
-        [line["started"] for line in lines if "started" in line],
-    )
+    elapsed_s = time.time() - began
+    engines = [line["started"] for line in lines if "started" in line]
     meta = {
         "dataset": folder.path.resolve().name,
         "kind": "measured",

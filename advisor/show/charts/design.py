@@ -17,7 +17,9 @@ from advisor.prediction import Array
 from advisor.show.charts.figure import BATCH, BLUE, GREEN, NEUTRAL, VERMILLION, Chart, marker
 from advisor.show.words.design import HELD, dial_value, held_value
 
-STRIP_HEIGHT, PARETO_HEIGHT, RULE_HEIGHT = 210, 470, 250
+STRIP_HEIGHT = 210
+PARETO_HEIGHT = 470
+RULE_HEIGHT = 250
 DIAL_INSET = 70, 26
 """From a dial's edges to its first and to its last value: the style of the page moves the slider by
 as much. [px]"""
@@ -26,7 +28,8 @@ _TINTS = {BLUE: "rgba(0, 114, 178, 0.18)", GREEN: "rgba(0, 158, 115, 0.24)"}
 black page."""
 _MOST_QUALITY = 160.0
 """Quality strips end here: the laws are then far outside the designs they were fitted on. [%]"""
-_PARETO_QUALITY, _ROOM = (62.0, 142.0), 6.0
+_PARETO_QUALITY = (62.0, 142.0)
+_ROOM = 6.0
 """The axis, wider where a marked design lies beyond it, with room for its name. [%]"""
 _TICKS = 5
 _DOTTED = {"color": NEUTRAL, "width": 1, "dash": "dot"}
@@ -108,7 +111,9 @@ def dial_chart(dial: Dial, lost: float = np.nan) -> Chart:
 
 def _add_quality(figure: go.Figure, dial: Dial, x: Array, names: Sequence[str]) -> None:
     """The lower strip: quality by the lowest and the highest law."""
-    low, high, at = 100 * dial.quality_low, 100 * dial.quality_high, dial.own
+    low = 100 * dial.quality_low
+    high = 100 * dial.quality_high
+    at = dial.own
     _add_area(
         figure,
         x,
@@ -164,7 +169,8 @@ def _add_loss(figure: go.Figure, dial: Dial, x: Array, names: Sequence[str], own
         text=f"best design at each {_AXES[dial.name]}", font_size=12, showarrow=False, **place
     )
     ends = np.array([0.0, own, *lost])
-    low, top = float(np.nanmin(ends)), max(float(np.nanmax(ends)), 1.0)
+    low = float(np.nanmin(ends))
+    top = max(float(np.nanmax(ends)), 1.0)
     figure.update_layout(yaxis_range=[low - 0.12 * (top - low), low + 1.5 * (top - low)])
 
 
@@ -187,10 +193,8 @@ def _dial_alt(dial: Dial) -> str:
 
 def front_frame(space: DesignSpace, index: NDArray[np.intp]) -> pd.DataFrame:
     """Designs with speed and lowest quality over the baseline's, as `pareto_chart` takes them."""
-    weight, own = (
-        space.question.batch_weights[:, None],
-        space.question.mean_tpot_s(space.baseline.served.tpot_s[:, 0]),
-    )
+    weight = space.question.batch_weights[:, None]
+    own = space.question.mean_tpot_s(space.baseline.served.tpot_s[:, 0])
     return pd.DataFrame(
         {
             "design": [space.describe(int(i)) for i in index],
@@ -233,10 +237,8 @@ def pareto_chart(
     """
     own_name = next(mark.name for mark in marks if mark.kind == "today")
     marked = [100 * mark.quality[0] for mark in marks]
-    low, high = (
-        min(_PARETO_QUALITY[0], min(marked) - _ROOM),
-        max(_PARETO_QUALITY[1], max(marked) + _ROOM),
-    )
+    low = min(_PARETO_QUALITY[0], min(marked) - _ROOM)
+    high = max(_PARETO_QUALITY[1], max(marked) + _ROOM)
     seen = front[(100 * front["quality_low"]).between(low, high)]
     speeds = [*seen["speed"], *(mark.speed for mark in marks)]
     figure = _figure(

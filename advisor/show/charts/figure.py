@@ -13,14 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 
 # Okabe and Ito's colour-blind safe series, in the order used here; each has a contrast of 3 or more
 # on light and dark except where a chart adds a second cue (dash, marker, label).
-BLUE, VERMILLION, GREEN, ORANGE, SKY, PURPLE = (
-    "#0072B2",
-    "#D55E00",
-    "#009E73",
-    "#E69F00",
-    "#56B4E9",
-    "#CC79A7",
-)
+BLUE = "#0072B2"
+VERMILLION = "#D55E00"
+GREEN = "#009E73"
+ORANGE = "#E69F00"
+SKY = "#56B4E9"
+PURPLE = "#CC79A7"
 SERIES = (BLUE, VERMILLION, GREEN, ORANGE, SKY, PURPLE)
 SYMBOLS = ("circle", "diamond", "square", "cross", "triangle-up", "x")
 NEUTRAL = "#7F7F7F"
@@ -167,7 +165,9 @@ def add_band(
 ) -> None:
     """The area between two curves, in a light tint of blue. Without a name it stays out of the
     legend."""
-    x, low, high = (np.asarray(values) for values in (x, low, high))
+    x = np.asarray(x)
+    low = np.asarray(low)
+    high = np.asarray(high)
     figure.add_scatter(
         x=np.concatenate([x, x[::-1]]),
         y=np.concatenate([high, low[::-1]]),

@@ -30,7 +30,8 @@ from advisor.show.words.sweep import label, map_text
 
 _WORDY = 10
 """Columns beyond which only the speedup stands in a cell. [-]"""
-_ROW_PX, _HEAD_PX = 40, 190
+_ROW_PX = 40
+_HEAD_PX = 190
 REGION_TINTS = (
     "#BBDDF2",
     "#F6CFA8",
@@ -43,7 +44,8 @@ REGION_TINTS = (
 )
 """By region, most cells first: light hues of Okabe and Ito, for dark text on each; the letter says
 it too."""
-_REGION_ROW_PX, _REGION_HEAD_PX = 50, 210
+_REGION_ROW_PX = 50
+_REGION_HEAD_PX = 210
 _EDGE_INSET = 0.44
 """Half the side of an edge cell's frame, in cells. [-]"""
 
@@ -87,7 +89,8 @@ def sweep_chart(found: SweepMap) -> Chart:
 def _words(found: SweepMap, row: int, column: int) -> str:
     if not found.fits[row, column]:
         return ""
-    speedup, n_draft = (found.values(name)[row, column] for name in ("speedup", "n_draft"))
+    speedup = found.values("speedup")[row, column]
+    n_draft = found.values("n_draft")[row, column]
     return (
         f"{speedup:.2f}" if len(found.x_values) > _WORDY else f"{speedup:.2f}×<br>K {n_draft:.0f}"
     )
@@ -98,10 +101,8 @@ def _hover(found: SweepMap, row: int, column: int) -> str:
     if not found.fits[row, column]:
         return ""
     one = found.cells.loc[found.row[row, column]]
-    down, across = (
-        setting_text(found.y, found.y_values[row]),
-        setting_text(found.x, found.x_values[column]),
-    )
+    down = setting_text(found.y, found.y_values[row])
+    across = setting_text(found.x, found.x_values[column])
     return (
         f"{down}, {label(found.x)} {across}<br><b>{one['speedup']:.2f}×</b> "
         f"({one['speedup_low']:.2f} to {one['speedup_high']:.2f}) with K = {one['n_draft']}<br>"
@@ -125,7 +126,8 @@ def _finding(found: SweepMap, speedup: np.ndarray) -> str:
 
 
 def _left_out(found: SweepMap) -> str:
-    full, missing = (found.has & ~found.fits).any(), (~found.has).any()
+    full = (found.has & ~found.fits).any()
+    missing = (~found.has).any()
     why = ["do not fit in memory"] * bool(full) + ["are not in the grid"] * bool(missing)
     said = [f"Empty cells {' or '.join(why)}."] * bool(why)
     return " ".join(said + [f"{found.left_out} more values are not drawn."] * bool(found.left_out))
@@ -224,8 +226,10 @@ def _region_hover(found: RegionMap, cell: int) -> str:
     each = found.standing(cell)
     if each is None:
         return ""
-    region, space = found.regions[found.holder[cell]], found.cells.space(cell)
-    own, row = int(found.cells.found[found.cells.best[cell]]), int(found.cells.row_of[cell])
+    region = found.regions[found.holder[cell]]
+    space = found.cells.space(cell)
+    own = int(found.cells.found[found.cells.best[cell]])
+    row = int(found.cells.row_of[cell])
     gain = (
         ""
         if each.gain is None
@@ -257,7 +261,8 @@ SHOWN: Mapping[str, tuple[str, str]] = {
 
 def explored_chart(found: Explored, shown: str) -> Chart:
     """Map of one figure of SHOWN, empty for a scenario that cannot be."""
-    values, words = found.values[SHOWN[shown][0]], _cells(found, shown)
+    values = found.values[SHOWN[shown][0]]
+    words = _cells(found, shown)
     table = pd.DataFrame(
         values, columns=list(found.columns), index=pd.Index(found.rows, name=found.down)
     )

@@ -79,10 +79,8 @@ def before_after_chart(curves: BeforeAfter) -> Chart:
     log_axis(figure, curves.batches)
     change = float(np.median(curves.after / curves.before - 1.0))
     inside = curves.points[curves.points["used"]]
-    off_before, off_after = (
-        float((inside[when] / inside["measured"] - 1.0).abs().mean())
-        for when in ("before", "after")
-    )
+    off_before = float((inside["before"] / inside["measured"] - 1.0).abs().mean())
+    off_after = float((inside["after"] / inside["measured"] - 1.0).abs().mean())
     alt = (
         f"{title} against batch size for {what}: the refit changes the curve by {change:+.1%} in "
         "the median; "
@@ -99,13 +97,15 @@ def acceptance_chart(lengths: pd.DataFrame) -> Chart:
     figure = new_figure(
         "Accepted length by K<br>with its likely range", "Draft tokens K", "Tokens per step"
     )
-    k, length = lengths["n_draft"], lengths["accepted_length"]
+    k = lengths["n_draft"]
+    length = lengths["accepted_length"]
     add_band(figure, k, lengths["low"], lengths["high"], "Likely range")
     add_line(figure, k, length, "last probability held", BLUE, dash="dash")
     known = lengths[lengths["measured"]]
     add_line(figure, known["n_draft"], known["accepted_length"], "measured", BLUE)
     fit_legend(figure)
-    last, end = known.iloc[-1], lengths.iloc[-1]
+    last = known.iloc[-1]
+    end = lengths.iloc[-1]
     alt = (
         f"Accepted length {last['accepted_length']:.2f} at K = {last['n_draft']:.0f}, the "
         "longest measured"
@@ -179,7 +179,8 @@ def predicted_chart(judged: pd.DataFrame, by: str = "predicted_tier") -> Chart:
     add_diagonal(figure, low, high)
     groups = sorted(judged.groupby(by), key=lambda pair: -len(pair[1]))
     for order, (name, rows) in enumerate(groups):
-        color, value = SERIES[order % len(SERIES)], rows["predicted_speedup"]
+        color = SERIES[order % len(SERIES)]
+        value = rows["predicted_speedup"]
         ends = {
             "array": rows["predicted_high"] - value,
             "arrayminus": value - rows["predicted_low"],
@@ -317,7 +318,8 @@ def ratio_chart(fit: SweepFit) -> Chart:
 
     `fit` needs at least one held-out ratio. Times of a layer, so the ratio has no unit.
     """
-    ratios, record = fit.ratios, fit.record
+    ratios = fit.ratios
+    record = fit.record
     figure = new_figure(
         (
             f"MoE layer over q tokens against one, k held out<br>{record.dtype}, "
@@ -345,7 +347,8 @@ def ratio_chart(fit: SweepFit) -> Chart:
             "predicted %{y:.2f}<extra></extra>",
         )
     figure.update_layout(hovermode="closest")
-    mean, worst = float(ratios["error"].mean()), float(ratios["error"].max())
+    mean = float(ratios["error"].mean())
+    worst = float(ratios["error"].max())
     alt = (
         f"Predicted against measured verification ratio for {len(ratios)} pairs over "
         f"{ratios['n_active'].nunique()} "
@@ -374,7 +377,8 @@ def rank_chart(answer: RanksAnswer) -> Chart:
         figure.update_traces(mode="markers")
     fit_legend(figure)
     figure.update_xaxes(dtick=1)
-    best, first = answer.arms[-1], answer.in_order
+    best = answer.arms[-1]
+    first = answer.in_order
     alt = (
         f"The fullest of {answer.setup.placement.expert_parallel} ranks serves "
         f"{first.pairs_ratio[0]:.2f} times the "
@@ -393,7 +397,8 @@ _BEYOND = 2.0
 def own_gap_chart(advice: Advice, found: OwnVerdict) -> Chart:
     """Own points of one K with a stick to the model, its band, and the model at the own accepted
     length."""
-    curve, column = advice.curve, advice.curve.column(found.n_draft)
+    curve = advice.curve
+    column = advice.curve.column(found.n_draft)
     near = curve.batches <= _BEYOND * max(
         float(found.points["batch_size"].max()), float(curve.batches[1])
     )

@@ -56,10 +56,8 @@ def simulation_chart(report: SimulationReport) -> Chart:
     """Simulated speedup of each policy over plain decoding, against the best single K and the
     oracle."""
     outcomes = report.outcomes
-    names, values = (
-        [_called(outcome.policy) for outcome in outcomes],
-        [outcome.speedup for outcome in outcomes],
-    )
+    names = [_called(outcome.policy) for outcome in outcomes]
+    values = [outcome.speedup for outcome in outcomes]
     best = report.of(f"static K={report.best_static_k}")
     oracle = report.of("oracle (hindsight)")
     figure = new_figure(
@@ -94,7 +92,8 @@ def simulation_chart(report: SimulationReport) -> Chart:
         showlegend=False,
     )
     figure.update_xaxes(range=[0, 1.2 * max(values)])
-    cascade, schedule = report.of("Cascade"), report.of("batch schedule")
+    cascade = report.of("Cascade")
+    schedule = report.of("batch schedule")
     alt = (
         f"Simulated speedup by policy: the best single K (K = {report.best_static_k}) reaches "
         f"{best.speedup:.2f}x, the "

@@ -184,7 +184,9 @@ class _Shorter(ast.NodeTransformer):
     more."""
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
-        left, op, right = self.visit(node.left), node.op, self.visit(node.right)
+        left = self.visit(node.left)
+        op = node.op
+        right = self.visit(node.right)
         if isinstance(op, ast.Add | ast.Sub) and _is(right, 0):
             return left
         if isinstance(op, ast.Add) and _is(left, 0):
@@ -392,7 +394,8 @@ def network_constants(
 ) -> tuple[ConstantUse, ...]:
     """Latency of the network between nodes, and the rate that exchanges reach of the profile's
     nominal one."""
-    nominal, decision = setup.hardware.network_bytes_per_s, "docs/decisions/0016-between-nodes.md"
+    nominal = setup.hardware.network_bytes_per_s
+    decision = "docs/decisions/0016-between-nodes.md"
     rows = {
         "t_net": ("network between nodes: latency", "s", decision),
         "BW_net": (
@@ -434,7 +437,8 @@ def overhead_constant(setup: Setup, symbol: str, name: str, field: str) -> Const
             "s",
             *(("measured", said) if said else ("assumed", "docs/model.md")),
         )
-    scenario, part = setup.scenario, setup.hardware
+    scenario = setup.scenario
+    part = setup.hardware
     today = class_today(scenario.engine, part.vendor, part.generation, scenario.engine_version)
     common = field == "verified_per_token"  # one constant for all classes
     record = record_of(load_overheads().records, ANY_CLASS if common else today)
@@ -462,7 +466,8 @@ def overhead_constant(setup: Setup, symbol: str, name: str, field: str) -> Const
 def norm_constant(setup: Setup) -> ConstantUse:
     """Constant that normalising queries and keys adds to a layer's launches, on the scenario's
     engine."""
-    name, value = "normalising queries and keys, of a layer", setup.costs.query_key_norm_s
+    name = "normalising queries and keys, of a layer"
+    value = setup.costs.query_key_norm_s
     record = small_launch(setup.scenario.engine, "query_key_norm_s")
     source = "as given"
     if record is not None:
@@ -525,9 +530,7 @@ def _refitted(use: ConstantUse, adjustment: Adjustment | None, factor: str) -> C
     if it does."""
     if adjustment is None:
         return use
-    log_sd, found = (
-        adjustment.log_sd.get(factor),
-        f"{adjustment.label} (data {adjustment.data}): docs/measurements.md",
-    )
+    log_sd = adjustment.log_sd.get(factor)
+    found = f"{adjustment.label} (data {adjustment.data}): docs/measurements.md"
     source = "; ".join(filter(None, (use.source, found)))
     return replace(use, source=source, stderr=None if log_sd is None else use.value * log_sd)

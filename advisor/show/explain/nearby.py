@@ -77,7 +77,9 @@ def nearest_speedups(
 def _experts(
     store: Store, setup: Setup, batch: float, q: float, count: int
 ) -> list[dict[str, object]]:
-    moe, cost, placement = setup.architecture.moe, setup.costs.routed, setup.placement
+    moe = setup.architecture.moe
+    cost = setup.costs.routed
+    placement = setup.placement
     record = record_behind(setup, "experts", cost.t0_s) if moe is not None else None
     if moe is None or record is None:
         return []
@@ -177,8 +179,10 @@ def _attention(
         table = table.assign(
             elements=2.0 * table["num_kv_heads"] * table["head_dim"], each=4.0 * table["head_dim"]
         )
-    tensor, context = setup.placement.tensor_parallel, setup.scenario.context_tokens
-    group, elements = batch / setup.placement.attention_groups, mixer.kv_elements_per_token
+    tensor = setup.placement.tensor_parallel
+    context = setup.scenario.context_tokens
+    group = batch / setup.placement.attention_groups
+    elements = mixer.kv_elements_per_token
     target = {
         "batch_size": group,
         "context_tokens": context,
@@ -222,11 +226,9 @@ def _attention_layers(
     if not mixers:
         return []
     mixer = max(mixers, key=lambda mixer: mixer.count)
-    module, engine, tensor = (
-        setup.costs.modules[mixer],
-        setup.scenario.engine,
-        setup.placement.tensor_parallel,
-    )
+    module = setup.costs.modules[mixer]
+    engine = setup.scenario.engine
+    tensor = setup.placement.tensor_parallel
     serving = table_behind(
         setup.hardware, setup.architecture, mixer, tensor, engine, setup.cache.dtype
     )

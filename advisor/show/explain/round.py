@@ -57,11 +57,13 @@ def derive(setup: Setup, batch_size: float, n_draft: int) -> Derivation:
     if batch_size < 1:
         raise AdvisorError(f"batch {batch_size:g} is no batch; give 1 or more sequences")
     b = Builder()
-    b.group, b.prefix = "Plain step", "plain"
+    b.group = "Plain step"
+    b.prefix = "plain"
     run = _pass(setup, batch_size, 1.0)
     plain = add_pass(b, run, "T_plain", "Plain decode step")
     plain_whole = _launched(b, run, plain, None)
-    b.group, b.prefix = "Verification", "verify"
+    b.group = "Verification"
+    b.prefix = "verify"
     verification = _pass(setup, batch_size, n_draft + 1.0)
     verify = add_pass(
         b, verification, "T_verify", f"Verification of {n_draft + 1} tokens per sequence"
@@ -71,10 +73,12 @@ def derive(setup: Setup, batch_size: float, n_draft: int) -> Derivation:
         if n_draft
         else {}
     )
-    b.group, b.prefix = "Verification", "verify"
+    b.group = "Verification"
+    b.prefix = "verify"
     verify = _launched(b, verification, verify, extra.get("T_verified"))
     plain_whole, verify = _swept(b, setup, (batch_size, n_draft), plain_whole, verify, extra)
-    b.group, b.prefix = "Answer", ""
+    b.group = "Answer"
+    b.prefix = ""
     _answer(b, setup, batch_size, n_draft, plain_whole, verify, extra)
     # The answer first, its parts behind it; within a group as computed.
     answer = sorted(
@@ -139,7 +143,8 @@ def _swept(
     )
 
     def scaled(prefix: str, title: str, symbol: str, value: Quantity, factor: float) -> Quantity:
-        b.group, b.prefix = "Plain step" if prefix == "plain" else "Verification", prefix
+        b.group = "Plain step" if prefix == "plain" else "Verification"
+        b.prefix = prefix
         note = f"{factor:.3g} times the model's: {held.text}"
         return b.given(Head(symbol.lower(), title, symbol, "s"), value.value * factor, note=note)
 
@@ -169,7 +174,8 @@ _READ_FIRST = (
 
 def _drafting(b: Builder, setup: Setup, batch: float, k: int) -> Mapping[str, Quantity]:
     """Time of drafting, its launches and host time, and of accepting or rejecting."""
-    b.group, b.prefix = "Drafting", "draft"
+    b.group = "Drafting"
+    b.prefix = "draft"
     parts: dict[str, Quantity] = {}
     if setup.draft_architecture is not None:
         parallel = setup.drafter.kind == "parallel"
@@ -265,10 +271,8 @@ def _answer(
 
 def _accepted(b: Builder, setup: Setup, k: int) -> Quantity:
     acceptance = setup.acceptance
-    length, origin = (
-        float(acceptance.accepted_length[k]),
-        "borrowed" if acceptance.borrowed else "given",
-    )
+    length = float(acceptance.accepted_length[k])
+    origin = "borrowed" if acceptance.borrowed else "given"
     tier = "extrapolated" if acceptance.extrapolated[k] else origin
     band = f"likely range {acceptance.low[k]:.2f} to {acceptance.high[k]:.2f}; " if k else ""
     use = ConstantUse("AL", "accepted length", length, "1", tier, acceptance.source)
@@ -282,7 +286,8 @@ def _prefill(b: Builder, setup: Setup, batch: float) -> tuple[Quantity, Quantity
     found = prompt_cost(setup, np.array([batch]))
     if found is None:
         return Quantity(0.0, "s"), Quantity(0.0, "s")
-    prompt, length = _prompt(b, found), Quantity(found.output_tokens)
+    prompt = _prompt(b, found)
+    length = Quantity(found.output_tokens)
     sequences = float(found.sequences[0])
     values: Values = {"T_prompt": prompt, "OSL": length}
     head = Head("prefill", "Prefill charged to one output token", "pf", "s")
@@ -312,7 +317,8 @@ def _first_token(b: Builder, setup: Setup, batch: float) -> None:
 
 def _prompt(b: Builder, prompt: Prompt) -> Quantity:
     """Time that one prompt takes from the running sequences."""
-    peak, rate = prompt.attention_peak, prompt.small_bandwidth
+    peak = prompt.attention_peak
+    rate = prompt.small_bandwidth
     uses = (
         ConstantUse(
             "F_peak", "peak arithmetic in 16 bits", peak.value, "FLOP/s", peak.kind, peak.source
@@ -423,7 +429,8 @@ def cited(setup: Setup, designs: bool = False) -> tuple[Cited, ...]:
 
 def _source_texts(setup: Setup) -> Mapping[str, tuple[str, ...]]:
     """Source lines by the part of the scenario they stand for."""
-    preset, hardware = setup.routing, setup.hardware
+    preset = setup.routing
+    hardware = setup.hardware
     constants = [
         hardware.memory_bytes,
         hardware.bandwidth_bytes_per_s,

@@ -132,7 +132,8 @@ class Builder:
         }
         quantities |= {use.symbol: Quantity(use.value, use.unit) for use in constants}
         numbers = {name: quantity.value for name, quantity in quantities.items()}
-        text, names = formula_of(law, numbers), names or {}
+        text = formula_of(law, numbers)
+        names = names or {}
         used = used_names(text)
         visible = {
             names.get(name, name): quantity for name, quantity in quantities.items() if name in used
@@ -207,7 +208,8 @@ class Pass:
     def uneven(self, touched: float) -> Uneven | None:
         """Load of the slowest rank for `touched` distinct experts of a pass [-]. None where no
         ranks were counted."""
-        shape, dtype = self.shape, self.architecture.dtypes.routed
+        shape = self.shape
+        dtype = self.architecture.dtypes.routed
         step = (np.asarray(self.ran), np.asarray(self.q), np.asarray(touched), dtype)
         return (
             None
@@ -225,7 +227,9 @@ def add_pass(b: Builder, run: Pass, total_symbol: str, total_title: str) -> Quan
     """All components of a pass, then their sum. Host and launches are left out while drafting:
     charged per pass."""
     parts: dict[str, Quantity] = {}
-    moe, shape, uneven = run.architecture.moe, run.shape, None
+    moe = run.architecture.moe
+    shape = run.shape
+    uneven = None
     products = matrix_products(run.architecture, run.costs, run.setup.placement, shape)
     if run.padding > 1.0:
         note = (
@@ -298,12 +302,12 @@ def _routed(
     touched: Quantity,
     uneven: Uneven | None,
 ) -> Quantity:
-    (moe, shape), placement, cost = layers, run.setup.placement, run.costs.routed
-    active, experts, ep = (
-        effective_n_active(moe),
-        float(moe.n_experts),
-        float(placement.expert_parallel),
-    )
+    (moe, shape) = layers
+    placement = run.setup.placement
+    cost = run.costs.routed
+    active = effective_n_active(moe)
+    experts = float(moe.n_experts)
+    ep = float(placement.expert_parallel)
     rank = _on_slowest(b, touched, Quantity(active), (experts, ep), uneven)
     head = Head("rows", "Rows of each touched expert", "m")
     m = b.add(head, laws.rows_per_expert, {"M": tokens, "k": rank.active, "U": rank.shared_by})
@@ -380,7 +384,9 @@ def _touched(b: Builder, run: Pass, moe: Moe, active: float, tokens: Quantity) -
             run.touched,
             note="As in the plain step: each sequence drafts one token at a time.",
         )
-    setup, experts, k = run.setup, float(moe.n_experts), max(active, 1.0)
+    setup = run.setup
+    experts = float(moe.n_experts)
+    k = max(active, 1.0)
     preset = setup.routing
     if preset is None:
         values: Values = {"N": experts, "k": k, "M": tokens}
@@ -411,7 +417,8 @@ def _correction(
 ) -> tuple[str, Quantity]:
     """What the sum of terms is multiplied by: measured rows of this very shape, else the form's own
     curve."""
-    cost, layer = run.costs.routed, run.costs.routed.measured
+    cost = run.costs.routed
+    layer = run.costs.routed.measured
     if layer is not None and expert_shape(shape, run.setup.placement) == layer.shape:
         tier = list(Tier)[int(layer.tier_rank(tokens.value))]
         note = f"Measured over computed time of this very expert shape at M tokens; {tier} here."
@@ -463,10 +470,8 @@ def _projections(
 ) -> Quantity:
     """The products of all attention layers, norms in kernels of their own, and the mixing of
     residual streams."""
-    symbols, mixing = (
-        norm_symbols(run.architecture, run.costs),
-        mixing_symbols(run.architecture, run.costs),
-    )
+    symbols = norm_symbols(run.architecture, run.costs)
+    mixing = mixing_symbols(run.architecture, run.costs)
     normed = symbols["c_q"] * symbols["L_q"]
     if not normed and not mixing:
         return _gemms(b, run, whole, "T_proj", titles, products)
@@ -506,8 +511,10 @@ def _gemms(
 
 def _attention(b: Builder, run: Pass) -> tuple[Quantity, Quantity | None]:
     """Attention of all layers, and of those that keep a cache: the same, a part or None."""
-    setup, sum_head = run.setup, Head("attention", "Attention core", "T_attention", "s")
-    context, kv = float(setup.scenario.context_tokens), setup.kv_bytes_per_element
+    setup = run.setup
+    sum_head = Head("attention", "Attention core", "T_attention", "s")
+    context = float(setup.scenario.context_tokens)
+    kv = setup.kv_bytes_per_element
     load = AttentionLoad(run.group_batch, run.q, context, kv, setup.placement.tensor_parallel)
     layers = attention_layers(run.architecture, run.costs, load)
     if not layers:
@@ -537,10 +544,8 @@ def _attention_item(
 ) -> Quantity:
     if isinstance(layer, Core):
         return _attention_core(b, run, layer, suffix, symbol)
-    mixer, quantities = (
-        layer.mixer,
-        {name: Quantity(float(value), "s") for name, value in layer.symbols.items()},
-    )
+    mixer = layer.mixer
+    quantities = {name: Quantity(float(value), "s") for name, value in layer.symbols.items()}
     title = f"Attention measured whole, {counted(mixer.count, f'{mixer.kind} layer')}"
     head = Head(f"attention{suffix}", title, symbol, "s")
     note = (
@@ -621,19 +626,15 @@ def _communication(b: Builder, run: Pass, uneven: Uneven | None) -> Quantity:
     parts = {}
     for exchange in messages:
         if exchange.kind == "all-reduce":
-            name, label, symbol, layers = (
-                "all_reduce",
-                "Two all-reduces",
-                "T_reduce",
-                n_layers(run.architecture),
-            )
+            name = "all_reduce"
+            label = "Two all-reduces"
+            symbol = "T_reduce"
+            layers = n_layers(run.architecture)
         else:
-            name, label, symbol, layers = (
-                "all_to_all",
-                "Dispatch and combine",
-                "T_exchange",
-                int(exchange.symbols["L"]),
-            )
+            name = "all_to_all"
+            label = "Dispatch and combine"
+            symbol = "T_exchange"
+            layers = int(exchange.symbols["L"])
         title = f"{label} in each of {counted(layers, 'layer')}"
         head = (
             Head(name, title, symbol, "s") if len(messages) > 1 else sum_head._replace(title=title)
@@ -681,12 +682,11 @@ def _between_nodes(
         laws.other_nodes,
         {"n": network.ranks_per_node, "R": run.setup.placement.expert_parallel},
     )
-    out, names = message, {"X_out": "X"}
+    out = message
+    names = {"X_out": "X"}
     if run.architecture.dtypes.routed in EIGHT_BIT_DISPATCH:
-        head, names = (
-            Head("dispatch", "Message to the experts, in 8 bits", "X_8", "B"),
-            {"X_out": "X_8"},
-        )
+        head = Head("dispatch", "Message to the experts, in 8 bits", "X_8", "B")
+        names = {"X_out": "X_8"}
         out = b.add(head, laws.fp8_messages, {"M": rows, "d": run.architecture.hidden_size})
     ranks = {name: float(exchange.symbols[name]) for name in ("k", "tp")}
     head = Head("wire", "Bytes of one rank and direction as they travel", "X_net", "B")
@@ -738,7 +738,8 @@ def step_text(step: Step) -> str:
 def step_latex(step: Step) -> str:
     """Step in LaTeX over up to three lines, aligned at the equals signs."""
     style: Style = "latex"
-    name, result = symbol(step.symbol, style), _latex(step.result)
+    name = symbol(step.symbol, style)
+    result = _latex(step.result)
     if not step.expression:
         return f"{name} = {result}"
     visible = {name: _latex(quantity) for name, quantity in step.values.items()}
@@ -758,6 +759,8 @@ def _latex(quantity: Quantity) -> str:
     match = re.fullmatch(r"(-?[\d.,]+)(?:e([+-]?\d+))?(?:[ ]?(.*))?", text)
     if match is None:
         return rf"\text{{{text}}}"
-    number, power, unit = match[1].replace(",", "{,}"), match[2], match[3] or ""
+    number = match[1].replace(",", "{,}")
+    power = match[2]
+    unit = match[3] or ""
     scaled = number if power is None else rf"{number} \cdot 10^{{{int(power)}}}"
     return scaled if not unit else rf"{scaled}\,\text{{{unit}}}"

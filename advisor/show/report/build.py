@@ -78,7 +78,8 @@ def check_steps(
 ) -> tuple[CheckCommand, ...]:
     """The vLLM benchmarks that measure the recommended K. Empty for K = 0 and where vLLM cannot run
     the drafter."""
-    setup, n_draft = advice.setup, advice.recommendation.n_draft
+    setup = advice.setup
+    n_draft = advice.recommendation.n_draft
     if n_draft < 1:
         return ()
     served = printable(served_model or name_to_serve(advice))
@@ -262,7 +263,8 @@ def build_report(
 def spend_of(advice: Advice, usd_per_hour: float | None = None) -> Spend | None:
     """Money and energy at a price, by default the accelerator's, and at its TDP. None without a
     batch that fits."""
-    curve, setup = advice.curve, advice.setup
+    curve = advice.curve
+    setup = advice.setup
     if does_not_fit(setup):
         return None
     column = curve.column(advice.recommendation.n_draft)

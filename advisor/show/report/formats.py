@@ -208,7 +208,8 @@ def document_of(report: Report) -> dict[str, Any]:
     data, package versions and date: the same document. None of a section: not asked for or looked
     up.
     """
-    advice, answer = report.advice, answer_values(report.advice)
+    advice = report.advice
+    answer = answer_values(report.advice)
     values = {
         "share_query": report.share_query,
         "question": report.question,

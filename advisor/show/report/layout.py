@@ -83,12 +83,13 @@ def percent(share: float | None) -> str:
 
 def key_figures(report: Report) -> tuple[tuple[str, str, str], ...]:
     """(label, value, note) of the numbers at the head of a report."""
-    answer, speedup = report.advice.recommendation, report.advice.recommendation.speedup
-    ratio, tpot, rate = (MERITS[name] for name in ("speedup", "tpot", "tokens_per_s_per_gpu"))
-    said, likely = (
-        contradicted(report.advice, answer.n_draft),
-        f"likely range {_band(speedup.low, speedup.high)}",
-    )
+    answer = report.advice.recommendation
+    speedup = report.advice.recommendation.speedup
+    ratio = MERITS["speedup"]
+    tpot = MERITS["tpot"]
+    rate = MERITS["tokens_per_s_per_gpu"]
+    said = contradicted(report.advice, answer.n_draft)
+    likely = f"likely range {_band(speedup.low, speedup.high)}"
     last = (
         rate.name,
         rate.text(answer.tokens_per_s_per_gpu),
@@ -172,9 +173,12 @@ def if_any(write: Callable[[Answer], Written], answer: Answer | None) -> Written
 
 def curve_finding(report: Report) -> str:
     """Sentences on what the speedup curve shows, with numbers."""
-    advice, column = report.advice, report.advice.curve_column
-    curve, row = report.drawn_curve, advice.batch_index
-    batches, speedup = curve.batches, curve.speedup[:, column]
+    advice = report.advice
+    column = report.advice.curve_column
+    curve = report.drawn_curve
+    row = advice.batch_index
+    batches = curve.batches
+    speedup = curve.speedup[:, column]
     slow = batches[speedup < 1.0]
     by_batch = len({item.n_draft for item in advice.to_serve}) > 1
     ending = gain_end_text(
@@ -199,7 +203,8 @@ def curve_finding(report: Report) -> str:
 
 def _by_batch_peak(advice: Advice) -> str:
     """The peak of the schedule, which the page Serve marks."""
-    ranges, curve = advice.k_by_batch, advice.curve
+    ranges = advice.k_by_batch
+    curve = advice.curve
     fixed = np.isin(curve.batches, schedule_values(advice.setup, curve).batches)
     at = [row for row in np.flatnonzero(fixed) if curve.batches[row] <= ranges[-1].batch_end]
     of = [
@@ -283,8 +288,10 @@ _CURVE: tuple[Column[dict[str, Any]], ...] = (
 
 
 def _components(report: Report) -> tuple[Block, ...]:
-    advice, times = report.advice, component_times(report.advice)
-    plain, whole = sum(part.plain_ms for part in times), sum(part.round_ms for part in times)
+    advice = report.advice
+    times = component_times(report.advice)
+    plain = sum(part.plain_ms for part in times)
+    whole = sum(part.round_ms for part in times)
     parts = [*((part.label, part.plain_ms, part.round_ms) for part in times), ("Sum", plain, whole)]
     label = times[0].label.lower() if times[0].label[1].islower() else times[0].label
     finding = (
@@ -422,7 +429,8 @@ def brief_title(report: Report) -> str:
 def brief_sections(report: Report, *, linked: bool = True) -> tuple[Section, ...]:
     """The page's body, in reading order, with the link that opens the answer where there is a short
     one."""
-    finding, setup = curve_finding(report), report.advice.setup
+    finding = curve_finding(report)
+    setup = report.advice.setup
     cost = (
         does_not_fit(setup)
         if report.spend is None
@@ -442,7 +450,8 @@ def brief_sections(report: Report, *, linked: bool = True) -> tuple[Section, ...
 
 
 def _in_short(report: Report) -> str:
-    advice, answer = report.advice, report.advice.recommendation
+    advice = report.advice
+    answer = report.advice.recommendation
     no_room = f" But {text}" if (text := unlaunched_text(advice)) else ""
     place = (
         f"{' '.join(place_text(advice))}, {_weights(advice)}, "
@@ -460,13 +469,15 @@ def _in_short(report: Report) -> str:
         )
     if answer.n_draft == 0:
         return f"Leave speculation off: drafting does not pay here. {place} {answer.bound_because}"
-    command, best = bool(_command(report)), advice.drafts[answer.n_draft]
+    command = bool(_command(report))
+    best = advice.drafts[answer.n_draft]
     k = (
         int(k_running_at(advice.to_serve, report.scenario.batch_size))
         if command
         else answer.n_draft
     )
-    row, said = advice.drafts[k], contradicted(advice, k)
+    row = advice.drafts[k]
+    said = contradicted(advice, k)
     do = f"Turn on K = {k}{' with the command below' * command} and measure a day of traffic"
     if command and len({one.n_draft for one in advice.to_serve}) > 1:
         do = (
@@ -490,7 +501,8 @@ def _in_short(report: Report) -> str:
         f"{row.speedup_high:.1f}x{f' ({said})' if said else ''}."
     )
     gain = gain_text(row.speedup_low, row.p_gain, advice.gain_factor, advice.counting)
-    refused, likely = block_warnings(advice.setup), "Likely range: 8 of 10 simulated cases."
+    refused = block_warnings(advice.setup)
+    likely = "Likely range: 8 of 10 simulated cases."
     return " ".join(
         filter(
             None, ("" if no_room else expect, *refused, place, likely, gain, answer.bound_because)
@@ -500,7 +512,8 @@ def _in_short(report: Report) -> str:
 
 def _weights(advice: Advice) -> str:
     """What the weights are served in, in words: those that are most of the model."""
-    dtypes, stored = advice.setup.architecture.dtypes, stored_format(advice.setup.architecture)
+    dtypes = advice.setup.architecture.dtypes
+    stored = stored_format(advice.setup.architecture)
     part = "weights" if dtypes.attention == stored else "most weights"
     return f"{part} in {'fp8 (128 x 128 blocks)' if stored == 'fp8_block' else stored}"
 

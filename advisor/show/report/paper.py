@@ -64,9 +64,12 @@ def draw_speedup(
     """Speedup of one K by batch, its band, runs of any K, the batch asked for, where data or memory
     end. [x], [-]"""
     figure, axes = _new(2.6)
-    column, x = curve.column(n_draft), curve.batches.astype(int)
+    column = curve.column(n_draft)
+    x = curve.batches.astype(int)
     fits = x <= (largest_batch or x[-1])  # as if it fitted, where nothing does
-    low, high, speedup = (of[fits, column] for of in (curve.low, curve.high, curve.speedup))
+    low = curve.low[fits, column]
+    high = curve.high[fits, column]
+    speedup = curve.speedup[fits, column]
     axes.fill_between(x[fits], low, high, color=BLUE, alpha=0.18, linewidth=0, label="likely range")
     look: dict[str, Any] = {"color": BLUE, "linewidth": 1.8, "marker": "o", "markersize": 3}
     axes.plot(x[fits], speedup, label=f"K = {n_draft}", **look)
@@ -80,7 +83,8 @@ def draw_speedup(
             "zorder": 3,
         }
         axes.plot([run.batch_size for run in runs], published, label="published", **marks)
-    floor, top = min(*low, *published, 0.95), max(*high, *published, 1.05)
+    floor = min(*low, *published, 0.95)
+    top = max(*high, *published, 1.05)
     axes.set_ylim(floor - 0.04 * (top - floor), top * 1.04)
     axes.set_xscale("log", base=2)
     axes.set_xlim(x[0], x[-1])
@@ -122,7 +126,8 @@ def draw_speedup(
 
 def drawn_components(times: Sequence[ComponentTime]) -> list[ComponentTime]:
     """Components as the chart shows them: tiny ones summed."""
-    plain_ms, round_ms = sum(part.plain_ms for part in times), sum(part.round_ms for part in times)
+    plain_ms = sum(part.plain_ms for part in times)
+    round_ms = sum(part.round_ms for part in times)
     large = [
         part for part in times if max(part.plain_ms / plain_ms, part.round_ms / round_ms) >= _SMALL
     ]

@@ -124,7 +124,8 @@ _MERITS = ("rank", "model", "USD/M tokens", "ms/token", "tokens/s/GPU", "J/token
 
 def ranks_blocks(report: Report, answer: RanksAnswer) -> tuple[Block, ...]:
     """Verdict and origin, then layouts, rows by K and exchange."""
-    kind, band = answer.traffic.kind, "likely ranges"
+    kind = answer.traffic.kind
+    band = "likely ranges"
     of_counts = f"Origin of the counts: {kind}."
     moved = (
         table_block(
@@ -165,7 +166,8 @@ def ranks_blocks(report: Report, answer: RanksAnswer) -> tuple[Block, ...]:
 def _routing_text(report: Report, answer: RanksAnswer) -> str:
     """Sentence on a routing that a trace gives this section and the rest of the report does not
     have."""
-    routing, scenario_routing = answer.setup.scenario.routing, report.scenario.routing
+    routing = answer.setup.scenario.routing
+    scenario_routing = report.scenario.routing
     if routing == scenario_routing:
         return ""
     return (
@@ -219,7 +221,8 @@ def regions_blocks(region_map: RegionMap) -> tuple[Block, ...]:
 def sweep_blocks(view: SweepView) -> tuple[Block, ...]:
     """Blocks of the section: what was swept, each question with its table, the map as a table."""
     frame = view.sweep.frame
-    pays, fastest = where_drafting_pays(frame), fastest_within(frame, view.max_tpot_ms)
+    pays = where_drafting_pays(frame)
+    fastest = fastest_within(frame, view.max_tpot_ms)
     return (
         paragraph(" ".join((swept_text(view.sweep), *view.sweep.notes))),
         Listing(tuple(said(text) for text in settings_texts(frame))),
@@ -244,7 +247,8 @@ def sweep_blocks(view: SweepView) -> tuple[Block, ...]:
 def _map(sweep_map: SweepMap | None) -> tuple[Block, ...]:
     if sweep_map is None:
         return ()
-    cells, text = map_table(sweep_map), map_text(sweep_map)
+    cells = map_table(sweep_map)
+    text = map_text(sweep_map)
     if len(cells.columns) > _MAP_COLUMNS:
         return (paragraph(f"{text} It is wider than a page; the JSON report has every cell."),)
     return paragraph(text), *_sweep_table(cells, "A dash: not in the grid, or does not fit.")
@@ -265,7 +269,8 @@ def _sweep_table(table: Table[Any], caption: str) -> tuple[Block, ...]:
 def sweep_values(view: SweepView) -> dict[str, Any]:
     """The section as the JSON report carries it."""
     frame = view.sweep.frame
-    pays, fastest = where_drafting_pays(frame), fastest_within(frame, view.max_tpot_ms)
+    pays = where_drafting_pays(frame)
+    fastest = fastest_within(frame, view.max_tpot_ms)
     sentences = (
         swept_text(view.sweep),
         pays_text(pays),
@@ -404,7 +409,8 @@ def design_table(standing: DesignStanding) -> Table[tuple[str, Candidate, Band]]
         Column(None, lambda row: row[1].quality_range[0], key="quality_pessimistic"),
         Column("Tier", lambda row: row[1].tier, key="tier", words=True),
     )
-    best, fastest = standing.best, standing.fastest
+    best = standing.best
+    fastest = standing.fastest
     gains = [
         ("speedup", best, best.speedup_gain),
         ("time per output token", fastest, fastest.tpot_gain),
@@ -460,7 +466,8 @@ def works(report: Report) -> Listing:
 def cost_and_energy(report: Report) -> tuple[Block, ...]:
     """Paragraph on the cost of a token with speculation and without. The JSON report has both arms
     in figures."""
-    spend, setup = report.spend, report.advice.setup
+    spend = report.spend
+    setup = report.advice.setup
     if spend is None:
         return (Paragraph(does_not_fit(setup)),)
     text = f"{spend_text(spend, setup.hardware)} {power_text(spend)}".rstrip()

@@ -115,7 +115,8 @@ def accepted_lengths(acceptance: Acceptance, shortest: int = 0) -> Table[int]:
     return Table(columns, range(shortest, acceptance.accepted_length.size))
 
 
-LINES, WIDTH = 30, 100
+LINES = 30
+WIDTH = 100
 """The most that a short answer takes. [lines, characters]"""
 _COLUMNS = tuple(column for column in DRAFTS if column.label != "gains in")
 _SHORTEN = (
@@ -186,7 +187,8 @@ def short_answer(
         below = (
             line for text in (*_reasons(advice, n_texts), *said) for line in wrapped(text, width)
         )
-        tail, end = ["", *launch, "", *below], list(after[:n_after])
+        tail = ["", *launch, "", *below]
+        end = list(after[:n_after])
         if (
             len(head) + len(table.rows) + 3 + len(tail) + len(end) <= most
         ):  # a blank line, the heading, the line on -v
@@ -251,7 +253,8 @@ def launch_lines(advice: Advice, export: Sequence[str], width: int) -> list[str]
 
     export : words of that command, to which its own options are added; none from Python.
     """
-    scenario, setup = advice.scenario, advice.setup
+    scenario = advice.scenario
+    setup = advice.setup
     if why := unlaunched_text(advice):
         return wrapped(f"No launch command: {why}", width)
     if setup.drafter.kind == "none" or not any(item.k_running for item in advice.to_serve):
@@ -275,7 +278,8 @@ def launch_lines(advice: Advice, export: Sequence[str], width: int) -> list[str]
         made = export_scenario(setup, advice.to_serve, scenario.engine, folder=Path("out"), **asked)
     except AdvisorError as error:
         return wrapped(f"No launch command: {error}", width)
-    sizes, read = made.capture_sizes, f'"$(cat out/{GRAPHS_FILE})"'
+    sizes = made.capture_sizes
+    read = f'"$(cat out/{GRAPHS_FILE})"'
     in_file = len(sizes) > _LONG
     shown = (
         made.launch_line.replace(shlex.quote(sizes), "_" * len(read))
@@ -356,7 +360,8 @@ def engine_setup(
     `engine_setups`."""
     served_model = served_model or printable(name_to_serve(advice))
     try:
-        draft, engine_advice = draft_to_name(advice, engine, draft_model), advice_on(advice, engine)
+        draft = draft_to_name(advice, engine, draft_model)
+        engine_advice = advice_on(advice, engine)
         export = export_scenario(
             engine_advice.setup,
             engine_advice.to_serve,

@@ -134,7 +134,8 @@ def _speed(speed: Speed) -> dict[str, float]:
 MAX_COMPARED = 4
 """More scenarios than this are told apart neither in a chart nor in a table."""
 _MERITS = tuple(MERITS[name] for name in ("speedup", "tpot", "tokens_per_s_per_gpu"))
-_NAME_PIECES, _PIECE_CHARACTERS = 2, 28
+_NAME_PIECES = 2
+_PIECE_CHARACTERS = 28
 
 
 def setting_text(scenario: Scenario, field: str, setup: Setup | None = None) -> str:
@@ -177,7 +178,8 @@ def _loaded(setup: Setup, field: str) -> str | None:
     loaded."""
     match field:
         case "model_id":
-            moe, name = setup.architecture.moe, model_name(setup)
+            moe = setup.architecture.moe
+            name = model_name(setup)
             model_id = printable(setup.scenario.model_id, MAX_NAME)
             shape = "dense"
             if moe is not None:
@@ -231,10 +233,8 @@ def comparison_table(advices: Sequence[Advice], names: Sequence[str]) -> Table[S
         raise AdvisorError(
             f"{len(advices)} scenarios cannot be compared; give two to {MAX_COMPARED}"
         )
-    scenarios, answers = (
-        [advice.scenario for advice in advices],
-        [_answers(advice) for advice in advices],
-    )
+    scenarios = [advice.scenario for advice in advices]
+    answers = [_answers(advice) for advice in advices]
     settings = [
         (FIELDS[field].label, *(setting_text(scenario, field) for scenario in scenarios))
         for field in differing(scenarios)
@@ -281,14 +281,13 @@ def reservations(advices: Sequence[Advice], names: Sequence[str]) -> list[str]:
     first, *rest = order
     found = []
     for index in rest:
-        fastest, other = advices[first], advices[index]
+        fastest = advices[first]
+        other = advices[index]
         if fastest.setup.architecture.name != other.setup.architecture.name:
             continue
         records = records_between(fastest.setup, other.setup)
-        ratio, doubt = (
-            other.recommendation.tpot_s / fastest.recommendation.tpot_s,
-            unproven(records),
-        )
+        ratio = other.recommendation.tpot_s / fastest.recommendation.tpot_s
+        doubt = unproven(records)
         if doubt is not None:
             found.append(
                 f"Whether {names[first]} is faster than {names[index]} is open: changes like "
@@ -306,8 +305,10 @@ def reservations(advices: Sequence[Advice], names: Sequence[str]) -> list[str]:
 
 
 def _answers(advice: Advice) -> dict[str, str]:
-    answer, largest = advice.recommendation, advice.setup.memory.largest_batch
-    speedup, (ratio, tpot, rate) = answer.speedup, _MERITS
+    answer = advice.recommendation
+    largest = advice.setup.memory.largest_batch
+    speedup = answer.speedup
+    (ratio, tpot, rate) = _MERITS
     return {
         "Draft length K": str(answer.n_draft),
         ratio.name: ratio.text(speedup.value),

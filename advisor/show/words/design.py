@@ -99,10 +99,12 @@ def answer_document(answer: DesignAnswer) -> dict[str, Any]:
 
 def below_headline(answer: DesignAnswer, own_name: str = "today") -> str:
     """The line under the headline: time and size of the design it names, beside the other's."""
-    best, space = answer.recommended, answer.space
+    best = answer.recommended
+    space = answer.space
     if best is None:
         return answer.verdict.removeprefix(f"{answer.headline}. ")
-    own, times = space.baseline, (best.tpot_s, space.baseline.served.tpot_s[:, 0])
+    own = space.baseline
+    times = (best.tpot_s, space.baseline.served.tpot_s[:, 0])
     time, own_time = (f"{1e3 * space.question.mean_tpot_s(each):.2f}" for each in times)
     size, own_size = (f"{each.total_params / 1e9:,.0f}\u00a0B" for each in (best, own))
     start = f"Width {best.expert_width:,} · {time} ms per token"

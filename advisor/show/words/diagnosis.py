@@ -258,7 +258,8 @@ def _command(found: Diagnosis, remedy: Remedy | None) -> Mapping[str, str] | Non
             {**made, "title": f"Launch on {made['engine']}", "note": note} if made["text"] else None
         )
     by_k = next(rule for _, rule in all_rules() if rule.id == "k_loses_as_predicted")
-    fix, table = by_k.fix_for(worst.scenario.engine, k), _TABLE.search(made["text"])
+    fix = by_k.fix_for(worst.scenario.engine, k)
+    table = _TABLE.search(made["text"])
     if k and table is not None:
         fix = f"--speculative-config '{{..., \"num_speculative_tokens\": {k}, {table[0]}}}'"
     elif notes:
@@ -268,7 +269,8 @@ def _command(found: Diagnosis, remedy: Remedy | None) -> Mapping[str, str] | Non
         ]
         ends = [f"{f'K = {n}' if n else 'no drafts'} {where}" for n, where in upto]
         notes = [f"One K for all batches; your runs ask for {listed(ends)}."]
-    instead, mended = f"with K = {k}" if k else "without drafts", "mended"
+    instead = f"with K = {k}" if k else "without drafts"
+    mended = "mended"
     fixes = found.fixes
     if found.mended_k is not None:
         fixes = *fixes, by_k.fix_for(worst.scenario.engine, found.mended_k)

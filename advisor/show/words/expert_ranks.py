@@ -25,8 +25,10 @@ def verdict(answer: RanksAnswer) -> str:
 
     At the recommended K of experts in order; the best layout is chosen with each at its own.
     """
-    setup, arm = answer.setup, answer.in_order
-    k, ranks = arm.best, setup.placement.expert_parallel
+    setup = answer.setup
+    arm = answer.in_order
+    k = arm.best
+    ranks = setup.placement.expert_parallel
     where = f"{setup.architecture.name} on {ranks} expert-parallel ranks of {setup.hardware.name}"
     at = f"batch {setup.scenario.batch_size:,}, K = {arm.curve.drafts[k]}"
     return (
@@ -48,7 +50,8 @@ def _change(arm: LayoutCost, base: LayoutCost, k: int) -> str:
 
 
 def _best(answer: RanksAnswer) -> str:
-    best, first = answer.best, answer.in_order
+    best = answer.best
+    first = answer.in_order
     if best is first:
         able = "" if answer.fits(answer.quickest) else " and fits in memory"
         return f"No balanced layout that was tried{able} is quicker."
@@ -101,7 +104,8 @@ _LAYOUT: tuple[Column[LayoutCost], ...] = (
 def rank_table(answer: RanksAnswer) -> Table[int]:
     """Experts in order by K: the rank that reads most, counted and assumed, and the fullest rank's
     rows."""
-    arm, assumed = answer.in_order, answer.assumed
+    arm = answer.in_order
+    assumed = answer.assumed
     touched = answer.counts.touched_overall[arm.curve.drafts]
     columns = (
         Column[int]("K", lambda row: arm.curve.drafts[row]),
@@ -150,7 +154,8 @@ def exchange_text(answer: RanksAnswer) -> str:
         return (
             "Attention and experts share the same ranks: no tokens are exchanged, only all-reduced."
         )
-    counts, setup = answer.counts, answer.setup
+    counts = answer.counts
+    setup = answer.setup
     k = int(answer.in_order.curve.drafts[answer.in_order.best])
     nodes = (
         f"; {counts.other_nodes[k]:.2f} other nodes serve it" if counts.other_nodes[k] > 0 else ""
@@ -166,7 +171,8 @@ def exchange_text(answer: RanksAnswer) -> str:
 
 def _charged_text(setup: Setup, k: int) -> str:
     """What the time of one direction is that of; beyond a node, of which two it is the longer."""
-    moved, network = charged(setup, np.array([k])), setup.costs.network
+    moved = charged(setup, np.array([k]))
+    network = setup.costs.network
     inside = f"{moved.inside[0] / 1e6:.2f} MB"
     counted = "counted as the measured kernels' were (16 bits to each chosen expert)"
     if network is None:
@@ -190,7 +196,8 @@ def _charged_text(setup: Setup, k: int) -> str:
 
 def notes(answer: RanksAnswer) -> tuple[str, ...]:
     """Notes on where the counts come from and what stays assumed."""
-    setup, placing = answer.setup, answer.placing
+    setup = answer.setup
+    placing = answer.placing
     traffic = answer.traffic
     told = [f"Loads of ranks: {traffic.because}; {answer.counts.n_draws} steps drawn."]
     if len(traffic.folds()) > 1:
@@ -232,7 +239,8 @@ def warnings(answer: RanksAnswer) -> tuple[str, ...]:
 
 def trace_warnings(answer: RanksAnswer) -> tuple[str, ...]:
     """Warnings of the trace's fit, and of a trace with fewer sequences than the batch."""
-    batch, told = answer.setup.scenario.batch_size, list(answer.traffic.warnings)
+    batch = answer.setup.scenario.batch_size
+    told = list(answer.traffic.warnings)
     fewest = min(len(judged) for _, judged in answer.traffic.folds())
     if answer.traffic.kind == "trace" and fewest < batch:
         told.append(
@@ -271,7 +279,8 @@ def document(answer: RanksAnswer) -> dict[str, Any]:
 
 
 def _arm_document(answer: RanksAnswer, arm: LayoutCost) -> dict[str, Any]:
-    curve, k = arm.curve, arm.best
+    curve = arm.curve
+    k = arm.best
     return {
         "layout": arm.name,
         "redundant": arm.redundant,

@@ -135,7 +135,8 @@ def front_of(board: Leaderboard, scores: Quality) -> dict[str, bool]:
 
 def document(board: Leaderboard, quality: tuple[str, Quality] | None = None) -> dict[str, Any]:
     """The board as one JSON-able document."""
-    question, scenario = board.question, board.question.scenario.model_dump()
+    question = board.question
+    scenario = board.question.scenario.model_dump()
     own = {name for name, row in FIELDS.items() if row.section == FieldSection.MODEL} | set(
         _NOT_SHARED
     )
@@ -200,7 +201,8 @@ def verdict(board: Leaderboard) -> str:
 
 
 def _best_text(board: Leaderboard) -> str:
-    question, limit_ms = board.question, board.question.scenario.max_tpot_ms
+    question = board.question
+    limit_ms = board.question.scenario.max_tpot_ms
     under = "" if limit_ms is None else f" under {limit_ms:g} ms per token"
     place = f"at {question.load_text} on {board.place}"
     if not board.standings:
@@ -231,7 +233,8 @@ def _of_hundred(share: float) -> str:
 
 def _of_all(board: Leaderboard) -> str:
     """That the first leaves GPUs of the machine free; empty where it uses all."""
-    first, whole = board.standings[0], board.question.scenario.n_gpus
+    first = board.standings[0]
+    whole = board.question.scenario.n_gpus
     if first.gpus == whole:
         return ""
     return (
@@ -289,7 +292,8 @@ def by_size(board: Leaderboard) -> str:
 
 def _filter_text(board: Leaderboard) -> str:
     """Which models alone take part, in a sentence; empty where all do."""
-    wanted, found = board.question.wanted, []
+    wanted = board.question.wanted
+    found = []
     for what, most, least in (
         ("parameters", wanted.max_total_params, wanted.min_total_params),
         ("active parameters", wanted.max_active_params, wanted.min_active_params),

@@ -76,7 +76,8 @@ def verdict(found: ContextMap, context: int, batch: int) -> str:
         )
         return f"{head}: it does not fit; {edge}{instead}"
     drafter = drafter_name(setup.drafter)
-    k, speedup = int(found.drafting_k[row, column]), float(found.drafting_speedup[row, column])
+    k = int(found.drafting_k[row, column])
+    speedup = float(found.drafting_speedup[row, column])
     if k == 0:
         return (
             f"{head}: nothing is drafted; {found.tpot_s[row, column] * 1e3:.2f} ms per output "
@@ -101,10 +102,8 @@ def _against(found: ContextMap, row: int, column: int) -> str:
     """What it is at the shortest context, where that is another."""
     if row == 0:
         return ""
-    here, first = (
-        float(found.drafting_speedup[row, column]),
-        float(found.drafting_speedup[0, column]),
-    )
+    here = float(found.drafting_speedup[row, column])
+    first = float(found.drafting_speedup[0, column])
     word = (
         "as at"
         if abs(here / first - 1.0) < _EVEN
@@ -140,7 +139,8 @@ def turn_texts(found: ContextMap) -> tuple[str, ...]:
 
 def _turn_text(found: ContextMap, turn: Turn) -> str:
     column = int(np.flatnonzero(found.batches == turn.batch)[0])
-    first, then = (float(found.drafting_speedup[row, column]) for row in (turn.before, turn.after))
+    first = float(found.drafting_speedup[turn.before, column])
+    then = float(found.drafting_speedup[turn.after, column])
     way = "from a loss to a gain" if turn.to_gain else "from a gain to a loss"
     # Two neighbours differ little: what moved is told from the shortest context on, where that goes
     # the same way.
@@ -168,7 +168,8 @@ def _trend(found: ContextMap) -> tuple[str, ...]:
     if best is None or best[0] < _EVEN:
         return ()
     _, row, column = best
-    first, then = (float(found.drafting_speedup[each, column]) for each in (0, row))
+    first = float(found.drafting_speedup[0, column])
+    then = float(found.drafting_speedup[row, column])
     word = "rises" if then > first else "falls"
     return (
         f"Context moves it most at batch {found.batches[column]:,}: it {word} from {first:.2f}x at "
@@ -226,7 +227,8 @@ def acceptance_texts(found: ContextMap) -> tuple[str, ...]:
 
 def map_table(found: ContextMap) -> Table[int]:
     """Speedup and K over context and batch, a dash where a batch does not fit."""
-    cache, drafter = found.cache_bytes, found.drafter_cache_bytes
+    cache = found.cache_bytes
+    drafter = found.drafter_cache_bytes
     columns = [
         *_by_batch(found, lambda *cell: f"{found.speedup[cell]:.2f}x K={found.n_draft[cell]}"),
         Column[int]("largest batch", lambda row: found.largest_batch[row], "{:,}".format),
@@ -291,7 +293,8 @@ def spend_text(spend: Spend, hardware: Hardware) -> str:
 def does_not_fit(setup: Setup) -> str:
     """Sentence on a batch that does not fit in memory, of which no spending is told. Empty where it
     fits."""
-    batch, largest = setup.scenario.batch_size, setup.memory.largest_batch
+    batch = setup.scenario.batch_size
+    largest = setup.memory.largest_batch
     if batch <= largest:
         return ""
     most = f"at most {counted(largest, 'sequence')} do" if largest else "not even one sequence does"
@@ -300,7 +303,8 @@ def does_not_fit(setup: Setup) -> str:
 
 def power_text(spend: Spend) -> str:
     """Sentence on where the power is from. Empty where none is known."""
-    watts, plain = spend.chosen.power_w, spend.plain.power_w
+    watts = spend.chosen.power_w
+    plain = spend.plain.power_w
     if watts is None:
         return "" if plain is None else f"Power without speculation: {plain.because}."
     if plain is None or plain.tier is watts.tier:
@@ -309,7 +313,8 @@ def power_text(spend: Spend) -> str:
 
 
 def _money(spend: Spend, hardware: Hardware) -> str:
-    usd, plain = spend.chosen.usd_per_million, spend.plain.usd_per_million
+    usd = spend.chosen.usd_per_million
+    plain = spend.plain.usd_per_million
     if usd is None or plain is None or spend.price is None:
         return f"Cost unknown: no price for {hardware.name}; give --usd-per-hour."
     without = "" if spend.chosen is spend.plain else f", {figure(plain)} without speculation"
@@ -317,7 +322,8 @@ def _money(spend: Spend, hardware: Hardware) -> str:
 
 
 def _energy(spend: Spend, hardware: Hardware) -> str:
-    joules, watts = spend.chosen.joules_per_token, spend.chosen.power_w
+    joules = spend.chosen.joules_per_token
+    watts = spend.chosen.power_w
     if joules is None or watts is None:
         return f"Energy unknown: no power for {hardware.name}; give a measured --power-log."
     ratio = (
@@ -326,7 +332,8 @@ def _energy(spend: Spend, hardware: Hardware) -> str:
         else f", {figure(spend.joules_ratio)} times plain decoding's"
     )
     told = f"Energy {figure(joules)} J per output token{ratio}, {_at(spend.chosen, watts)}"
-    plain, plain_w = spend.plain.joules_per_token, spend.plain.power_w
+    plain = spend.plain.joules_per_token
+    plain_w = spend.plain.power_w
     if plain is None or plain_w is None or plain_w.tier is watts.tier:
         return f"{told}."
     return f"{told}; {figure(plain)} without speculation, {_at(spend.plain, plain_w)}."

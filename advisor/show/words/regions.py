@@ -110,7 +110,8 @@ def region_verdict(found: RegionMap) -> str:
 def _not_served(found: RegionMap) -> str:
     """Sentences on the cells that the first design cannot serve though others do, and on those that
     none serves."""
-    first, cells = found.regions[0], found.cells
+    first = found.regions[0]
+    cells = found.cells
     cannot = sum(
         each is None and bool(served)
         for each, served in zip(first.everywhere, cells.served, strict=True)
@@ -228,7 +229,8 @@ def region_rows(found: RegionMap) -> list[dict[str, Any]]:
     nobody holds it."""
     rows: list[dict[str, Any]] = []
     for cell in range(len(found.cells)):
-        space, place = found.cells.space(cell), found.cells.places[found.cells.space_of[cell]]
+        space = found.cells.space(cell)
+        place = found.cells.places[found.cells.space_of[cell]]
         row: dict[str, Any] = {
             "accelerator": place.hardware_id,
             "name": space.setup.hardware.name,
@@ -321,7 +323,8 @@ def loss_words(each: CellStanding) -> str:
 def one_design_verdict(found: OneDesign) -> str:
     """The one design, what it gives up at each target, and whether several would clearly be
     better."""
-    best, name = found.best, found.cells.name
+    best = found.best
+    name = found.cells.name
     places = listed([name(cell) for cell in found.cell_of])
     if best is None:
         return f"No design serves {places} at equal quality. {_why_none(found)}"
@@ -368,7 +371,8 @@ def _least_worst(found: OneDesign, best: TargetsChoice) -> str:
 def against_baseline(found: OneDesign) -> str:
     """The one design beside the baseline at each target. An honest word stands where the band
     includes no gain."""
-    best, space = found.best, found.cells.spaces[0]
+    best = found.best
+    space = found.cells.spaces[0]
     if best is None:
         return ""
     own = space.baseline

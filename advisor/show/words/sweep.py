@@ -130,7 +130,8 @@ def fastest_text(fastest: pd.DataFrame, max_tpot_ms: float | None) -> str:
 
 def one_k_text(frame: pd.DataFrame) -> str:
     """Sentence on what the best K that all points have loses, and each point's own."""
-    losses, own = one_k_for_all(frame), loss_of_recommended(frame)
+    losses = one_k_for_all(frame)
+    own = loss_of_recommended(frame)
     if own is None:
         return "Nothing in this sweep fits in memory."
     best = losses.iloc[0]
@@ -156,7 +157,8 @@ _FORMS = {
 def _figure(one: Cells, name: str) -> str:
     """A value with its band; the value alone where no band is known."""
     low, high, form, unit = _FORMS[name]
-    text, ends = f"{one[name]:{form}}{unit}", (one[low], one[high])
+    text = f"{one[name]:{form}}{unit}"
+    ends = (one[low], one[high])
     return text if any(map(pd.isna, ends)) else f"{text} ({ends[0]:{form}}-{ends[1]:{form}})"
 
 
@@ -296,7 +298,9 @@ def map_cells(found: SweepMap) -> list[tuple[str, str, pd.Series]]:
 
 def map_table(found: SweepMap) -> Table[Sequence[Any]]:
     """The cells of a map as text: speedup and K, a dash where nothing is or fits."""
-    speedup, drafts, fits = found.values("speedup"), found.values("n_draft"), found.fits
+    speedup = found.values("speedup")
+    drafts = found.values("n_draft")
+    fits = found.fits
     rows = [
         (
             setting_text(found.y, value),

@@ -28,7 +28,8 @@ from advisor.ui.session import LARGEST_LIMIT, SMALLEST_LIMIT, Kept, folded_key, 
 from advisor.ui.state import add_own_model
 from advisor.ui.widgets import show_problem
 
-_BILLION, _TRILLION = 1e9, 1e12
+_BILLION = 1e9
+_TRILLION = 1e12
 _TARGETS = ("design_target_total", "design_target_active")
 _STARTS = ("design_start_total", "design_start_active")
 """Sizes that a new model is asked by: targets of the search once one has started it."""

@@ -105,7 +105,8 @@ from advisor.ui.widgets import (
     tried,
 )
 
-_KEPT, _OWN = 12, 4
+_KEPT = 12
+_OWN = 4
 _MOST_PLACES = 8
 """Columns of the map that a telephone still shows in figures. [-]"""
 
@@ -268,7 +269,8 @@ def _answer(scenario: Scenario) -> tuple[DesignAnswer, Experts, str]:
 def _head(scenario: Scenario, answer: DesignAnswer, problem: str, said: str) -> None:
     """What to do, and beside it the question; below, a design to try and what is `said` of it."""
     left, right = st.columns([2, 1], gap="medium")
-    own, today = own_name(scenario), baseline_experts(answer.space)
+    own = own_name(scenario)
+    today = baseline_experts(answer.space)
     with left:
         st.title(
             plain(for_start(answer.headline) if own == "start" else answer.headline), anchor=False
@@ -371,7 +373,8 @@ def _take(
     answer: DesignAnswer, chosen: Experts, best: Experts | None, below: DeltaGenerator
 ) -> None:
     """What to do with a design: its config.json, Serve, and, `below`, a measurement of it."""
-    space, own = answer.space, answer.recommended
+    space = answer.space
+    own = answer.recommended
     today = capital(own_name(space.setup.scenario))
     offered = {today: baseline_experts(space), capital(best_name(answer)): best, "Mine": chosen}
     designs = {name: one for name, one in offered.items() if one is not None}
@@ -388,7 +391,8 @@ def _take(
     except AdvisorError as error:
         st.info(plain(str(error)))
         return
-    text, name = json.dumps(config, indent=2) + "\n", design_name(space, experts)
+    text = json.dumps(config, indent=2) + "\n"
+    name = design_name(space, experts)
     with row:
         download("config.json", text, f"{name}.json", "design_config")
         routing = routing_in_serve(space, experts)
@@ -474,7 +478,8 @@ def view(scenario: Scenario) -> None:
         draw_question(scenario)
         stop_with(str(error))
     space = answer.space
-    today, typed = costed(space, baseline_experts(space)), costed(space, chosen)
+    today = costed(space, baseline_experts(space))
+    typed = costed(space, chosen)
     best = None if space.best is None else costed(space, experts_of(space, space.best))
     with st.container(key="design_head"):
         _head(scenario, answer, problem, mine_text(space, today, typed))

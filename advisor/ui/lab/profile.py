@@ -182,7 +182,8 @@ def draw_engine_run(
     """
     st.caption("Measure this" if scenario.engine == "vllm" else "Measure this (in vLLM alone)")
     of = name if config is None else f"{name}.json"
-    batch, context = scenario.batch_size, str(scenario.context_tokens)
+    batch = scenario.batch_size
+    context = str(scenario.context_tokens)
     batches = ",".join(map(str, sorted({1, 4, 16, max(1, batch // 4), batch, *asked})))
     command = (
         f"advisor profile --engine vllm --model {of} --batches {batches} --context {context} "

@@ -90,7 +90,8 @@ def _kept_trace() -> UserTrace | None:
 def _trace_of(setup: Setup) -> UserTrace | None:
     """This session's trace where it is of as many experts as the scenario's model has, else
     None."""
-    moe, trace = setup.architecture.moe, _kept_trace()
+    moe = setup.architecture.moe
+    trace = _kept_trace()
     return (
         trace
         if moe is not None and trace is not None and trace.fit.n_experts == moe.n_experts
@@ -101,7 +102,8 @@ def _trace_of(setup: Setup) -> UserTrace | None:
 def _own_loads(setup: Setup) -> str:
     """This session's table of loads where it is of as many experts as the scenario's model has,
     else empty."""
-    moe, text = setup.architecture.moe, LOADS_FILE.result
+    moe = setup.architecture.moe
+    text = LOADS_FILE.result
     return text if moe is not None and loads_shape(text)[1] == moe.n_experts else ""
 
 
@@ -124,7 +126,8 @@ def _question(setup: Setup) -> tuple[str, str, int]:
 def answer(setup: Setup) -> RanksAnswer | None:
     """The answer counted for this scenario, trace and copies, or None. One of another trace is
     dropped."""
-    found, asked = _ANSWER.result, _question(setup)
+    found = _ANSWER.result
+    asked = _question(setup)
     if found is not None and found[0][1] != asked[1]:
         _ANSWER.forget()
     return found[1] if found is not None and found[0] == asked else None
@@ -159,7 +162,8 @@ def basis(setup: Setup) -> str:
     if setup.scenario.expert_loads is not None:
         return "Counts on the loads that the scenario carries, which are taken to stay as they are."
     preset = "loads have the routing preset's spread and hot experts are placed at random"
-    moe, trace = setup.architecture.moe, _kept_trace()
+    moe = setup.architecture.moe
+    trace = _kept_trace()
     if trace is not None and moe is not None:
         return (
             f"Your trace is not counted: it is of {trace.fit.n_experts} experts and "
@@ -175,7 +179,8 @@ def basis(setup: Setup) -> str:
 def draw_ranks_panel(advice: Advice) -> None:
     """The panel: a button, then the answer. Says what is missing where the scenario has no
     expert-parallel ranks."""
-    ranks, setup = advice.setup.placement.expert_parallel, advice.setup
+    ranks = advice.setup.placement.expert_parallel
+    setup = advice.setup
     if ranks < 2:
         st.caption("Needs expert parallelism: set EP above 1 under More.")
         return

@@ -119,7 +119,8 @@ def _map(kept: KeptSweep, limit: float | None, scenario: Scenario) -> None:
     """The map over two settings, and its cells as a table."""
     st.subheader("Speedup over two settings", anchor=False)
     frame = kept.sweep.frame
-    free, now = axes(frame), shown(kept)
+    free = axes(frame)
+    now = shown(kept)
     if now.axes is None:
         SHOWN.put(Shown(kept.digest, limit))
         st.caption("A map needs two settings with several values.")

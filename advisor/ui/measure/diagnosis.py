@@ -202,9 +202,11 @@ def draw_complaint(scenario: Scenario, heading: Heading) -> None:
     advice = advice_or_stop(
         tried(partial(build_scenario, **scenario.model_dump() | changes)) or st.stop()
     )
-    rows, batch = advice.drafts, f"batch {advice.scenario.batch_size:,}"
+    rows = advice.drafts
+    batch = f"batch {advice.scenario.batch_size:,}"
     k = min(k or advice.curve_k, len(rows) - 1)
-    speedup, server = rows[k].speedup, advice.scenario
+    speedup = rows[k].speedup
+    server = advice.scenario
     foreseen = "Slower as predicted" if speedup < 1.0 else "Not foreseen"
     heading(f"{foreseen}: {speedup:.2f}× at {batch} with K = {k}")
     run = {

@@ -234,7 +234,8 @@ def _take_text(scenario: Scenario) -> None:
             said += as_told
         # A diagnosis is of both: numbers that stand, for a launch line that is pasted, or the line
         # for numbers.
-        before, others = dict(KINDS.result), {*_OF_RUNS} - {kind}
+        before = dict(KINDS.result)
+        others = {*_OF_RUNS} - {kind}
         beside = [
             one for one in diagnosis.given() if kind in _OF_RUNS and before.get(one.name) in others
         ]
@@ -437,7 +438,8 @@ def asked_text(read: Measured) -> str:
     return f"confirm {', '.join(_NAMED[item.name].format(item.prefill) for item in needed)}"
 
 
-_MOST_NAMED, _ASKED_FOR = 2, {"metric": "what is counted"}
+_MOST_NAMED = 2
+_ASKED_FOR = {"metric": "what is counted"}
 _NAMED = {
     "batch_size": "batch {}",
     "draft_tokens_k": "K = {}",
@@ -455,7 +457,8 @@ _FROM_NAME = {
 def draw_open_fields(read: Measured, scenario: Scenario) -> None:
     """Ask for what is needed and nobody said. What stands in the fields is what a refit uses,
     filled in or not."""
-    unknown, needed = unknown_names(read), _needed(read)
+    unknown = unknown_names(read)
+    needed = _needed(read)
     if not needed and not unknown:
         return
     other = other_model(read, scenario)
@@ -644,7 +647,8 @@ MAX_FIELDS = 40
 def draw_mapping_panel(scenario: Scenario) -> None:
     """A form for each file that can be mapped, open where it could not be read or columns look
     swapped."""
-    given, read = FILES.result, upload()
+    given = FILES.result
+    read = upload()
     swapped = read is not None and bool(read.swapped)
     doubtful = swapped or bool(likely_columns())
     for number, file in enumerate(given):

@@ -362,7 +362,8 @@ def fill_from_bar(scenario: Scenario) -> None:
     other = other_model(read, scenario)
     asked = [item for item in read.missing if item.needed or item.name in FROM_SCENARIO]
     guesses = {item.name: guess_of(item, other, scenario) for item in asked}
-    likely, lacked = likely_columns(), lacked_drafter(other or scenario.model_id)
+    likely = likely_columns()
+    lacked = lacked_drafter(other or scenario.model_id)
     likely |= {item.name for item in asked if item.name == "drafter" and item.prefill == lacked}
     likely |= {
         item.name for item in asked if item.name == "batch_size" and item.prefill is not None
@@ -521,7 +522,8 @@ def unit_problem(acceptance: str) -> str:
     acceptance : as in a scenario; for rows without an accepted length. The upload counts with the
         form's entries.
     """
-    rows, read = UPLOAD.result, upload()
+    rows = UPLOAD.result
+    read = upload()
     if rows is None or read is None or read.kind != "points" or not read.rows_kept or lacks(read):
         return ""
     values, override = shown()

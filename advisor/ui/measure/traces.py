@@ -148,7 +148,8 @@ def draw_trace(scenario: Scenario, heading: Heading) -> None:
 
 
 def _fitted(trace: TraceFit, layout: str, advice: Advice) -> None:
-    fit, scenario = trace.fit, advice.scenario
+    fit = trace.fit
+    scenario = advice.scenario
     st.markdown(
         f"{counted(trace.n_sequences, 'sequence')}, {trace.n_tokens:,} tokens, "
         f"{counted(len(trace.layers), 'layer')}, {trace.n_active} of {trace.n_experts} experts; "

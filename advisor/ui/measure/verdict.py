@@ -121,7 +121,8 @@ def draw_refit(scenario: Scenario) -> None:
         return
     points, result = REFIT.result
     st.subheader("What your data changed", anchor=False)
-    against, changed = result.reasons_against, _changed(result, scenario)
+    against = result.reasons_against
+    changed = _changed(result, scenario)
     if against:
         st.warning(plain(" ".join(against)), icon=":material/help:")
     else:
@@ -273,7 +274,8 @@ def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
     asks = _concerns_the_doctor(read, found) or not advice.setup.memory.largest_batch
     doctor = diagnosis.diagnosed(scenario) if asks else None
     unfit = doctor is not None and doctor.unfit is not None
-    title, decision = verdict_title(found), decision_text(rows)
+    title = verdict_title(found)
+    decision = decision_text(rows)
     # Where some K pays, what to draft comes first, and why others lose stands beside it.
     kept = decision.startswith(KEEP) and not (unfit or is_far(found.plain_step))
     leads = (
@@ -346,7 +348,8 @@ def follow_bar(scenario: Scenario) -> None:
     A bar that was changed on another page is of another question; a refit is of the rows as they
     were read.
     """
-    before, now = _BAR.result, {name: of_scenario(name, scenario) for name in FROM_BAR.result}
+    before = _BAR.result
+    now = {name: of_scenario(name, scenario) for name in FROM_BAR.result}
     _BAR.put(now)
     changed = PAGE.result == "measure" and before.keys() == now.keys() and before != now
     if changed and REFIT.result is None and now.keys() & _OF_BAR:

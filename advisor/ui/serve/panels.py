@@ -330,7 +330,8 @@ def _odds(advice: Advice) -> None:
         "Numbers: runs; bars: "
     )
     rows += "80% interval; on the dotted line: well calibrated."
-    chance, after = advice.recommendation.p_gain, chance_text(advice.recommendation.chance_of_gain)
+    chance = advice.recommendation.p_gain
+    after = chance_text(advice.recommendation.chance_of_gain)
     moved = f" Published runs of this setup: {chance_text(chance)} to {after}."
     counted = "" if after == chance_text(chance) else moved
     st.caption(plain(f"{rows} {chance_kept_text(chance, judged)}{counted}"))
@@ -338,7 +339,8 @@ def _odds(advice: Advice) -> None:
 
 def remarks(advice: Advice) -> tuple[str, ...]:
     """Basis and warnings of an answer, without markup."""
-    answer, setup = advice.recommendation, advice.setup
+    answer = advice.recommendation
+    setup = advice.setup
     said = [
         said_of(advice.scenario),
         (

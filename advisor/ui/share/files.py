@@ -106,7 +106,8 @@ def report_for(
     scenario: Scenario, date: dt.date, extras: Extras, ranks: RanksAnswer | None
 ) -> Report:
     """The report on a scenario. Raises AdvisorError as `advise` does."""
-    advice, models = as_measured(advice_for(scenario), extras.yours), extras.models
+    advice = as_measured(advice_for(scenario), extras.yours)
+    models = extras.models
     report = build_report(
         advice,
         date,
@@ -157,7 +158,8 @@ def made_later(
 
 def _extras(scenario: Scenario, **further: Any) -> Extras:
     """Sections of every report that is made here, and further ones."""
-    own, parts = own_points(scenario), urlsplit(st.context.url or APP_ADDRESS)
+    own = own_points(scenario)
+    parts = urlsplit(st.context.url or APP_ADDRESS)
     said = "" if own is None else decision_text(own[own["decides"]])
     root = urlunsplit((parts.scheme, parts.netloc, "/", "", ""))
     return Extras(
@@ -192,7 +194,8 @@ def chosen_for(scenario: Scenario) -> Chosen:
     now = values()
     swept = shown(kept).text if now["report_sweep"] and (kept := KEPT.result) is not None else ""
     extras = _extras(scenario, over_context=now["report_context"], swept=swept)
-    ranks, ranks_text = None, ""
+    ranks = None
+    ranks_text = ""
     problems: list[str] = []
     if now["report_models"]:
         board, problem = attempt(board_for, scenario, asked())
@@ -257,7 +260,8 @@ def pieces(markdown: str) -> list[tuple[str, bool]]:
     """A report's Markdown as (text, whether it is code). Code with wrapped lines needs no
     scrolling."""
     found = re.split(r"^(`{3,})\n(.*?)\n\1$", markdown, flags=re.M | re.S)
-    texts, codes = found[::3], found[2::3]
+    texts = found[::3]
+    codes = found[2::3]
     both = [
         piece
         for text, code in zip(texts, [*codes, ""], strict=True)
@@ -277,10 +281,8 @@ def draw_engine_files(advice: Advice) -> None:
         text = (
             f"{made.launch_line}\n\n{made.config_json if made.file_name else ''}\n".rstrip() + "\n"
         )
-        name, said = (
-            f"{made.engine}-{advice.scenario.hash}.txt",
-            plain(". ".join(made.warnings[:1])) or None,
-        )
+        name = f"{made.engine}-{advice.scenario.hash}.txt"
+        said = plain(". ".join(made.warnings[:1])) or None
         download(
             load_engine(made.engine).name,
             text,

@@ -81,16 +81,12 @@ def _show_sourced(named: Mapping[str, Constant]) -> None:
 
 def _model_text(setup: Setup) -> str:
     """Size and memory of the model, as computed from its configuration."""
-    counts, memory = parameter_counts(setup.architecture), setup.memory
-    weights, drafter, kv, usable = (
-        with_prefix(size, "B")
-        for size in (
-            memory.weights_bytes,
-            memory.drafter_bytes,
-            memory.kv_bytes_per_sequence,
-            memory.usable_bytes,
-        )
-    )
+    counts = parameter_counts(setup.architecture)
+    memory = setup.memory
+    weights = with_prefix(memory.weights_bytes, "B")
+    drafter = with_prefix(memory.drafter_bytes, "B")
+    kv = with_prefix(memory.kv_bytes_per_sequence, "B")
+    usable = with_prefix(memory.usable_bytes, "B")
     return (
         f"{counts.total / 1e9:,.4g} billion parameters, {counts.active_nonembedding / 1e9:,.4g} "
         "billion active without "
@@ -169,8 +165,11 @@ def draw_sources(advice: Advice) -> None:
     st.markdown(plain(_model_text(advice.setup)))
 
 
-_WORST_ROWS, _GROUPS, _ENGINES = 8, 9, 4
-_UNSTATED, _OTHERS = "not stated", "other engines"
+_WORST_ROWS = 8
+_GROUPS = 9
+_ENGINES = 4
+_UNSTATED = "not stated"
+_OTHERS = "other engines"
 _BY = {"predicted_tier": "Basis of timings", "engine": "Engine", "hardware_id": "Accelerator"}
 
 
