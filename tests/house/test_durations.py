@@ -3,10 +3,8 @@ run exists."""
 
 from __future__ import annotations
 
-import ast
 import datetime as dt
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 from tests.house.durations import DOCUMENT, END, START, by_folder, lines_of, times_of, written
@@ -59,42 +57,3 @@ def test_what_the_mutation_pass_breaks_and_runs_exists() -> None:
     assert [
         name for name in scored if not (ROOT / "advisor" / f"{name.replace('.', '/')}.py").exists()
     ] == []
-
-
-CLOCKS = {"time", "monotonic", "perf_counter"}
-
-
-def judged_times(source: str) -> Iterator[int]:
-    """Lines that assert how long something took, or give Hypothesis a deadline."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Assert):
-            spans = [
-                one.left
-                for one in ast.walk(node)
-                if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Sub)
-            ]
-            if any(
-                isinstance(one, ast.Call) and getattr(one.func, "attr", "") in CLOCKS
-                for one in spans
-            ):
-                yield node.lineno
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "settings":
-            yield from (node.lineno for keyword in node.keywords if keyword.arg == "deadline")
-
-
-def test_no_test_fails_on_a_busy_machine_for_the_time_it_took() -> None:
-    for planted in (
-        "assert time.monotonic() - start < 30",
-        "@settings(deadline=200)\ndef test(): ...",
-    ):
-        assert list(judged_times(planted)) == [1]
-    found = {
-        f"{path.relative_to(ROOT)}:{line}"
-        for path in (ROOT / "tests").rglob("*.py")
-        if any(
-            word in (source := path.read_text(encoding="utf-8"))
-            for word in (*CLOCKS - {"time"}, "time.time", "deadline")
-        )
-        for line in judged_times(source)
-    }
-    assert not found

