@@ -239,9 +239,9 @@ def advise(scenario: Scenario) -> Advice:
     end = break_even_batch(curve.batches, curve.speedup[:, drafting])
     runs = published_beside(setup, curve)
     slower = sum(run.speedup <= 1.0 for run in runs)
-    which = f"{counted(len(runs), 'published run')}{f', {slower} slower' if slower else ''}"
+    runs_text = f"{counted(len(runs), 'published run')}{f', {slower} slower' if slower else ''}"
     factor = factor_of_runs(runs, curve)
-    counting = f"counting {which}" if runs else ""
+    counting = f"counting {runs_text}" if runs else ""
     return Advice(
         scenario=scenario,
         setup=setup,
@@ -301,8 +301,8 @@ def side_of_range(advice: Advice, run: PublishedRun) -> int:
     speedup = interpolate_batches(curve.batches, curve.speedup, at)[0]
     high = interpolate_batches(curve.batches, curve.high, at)[0]
     k = int(curve.drafts[speedup.argmax()] if np.isnan(run.n_draft) else run.n_draft)
-    found = curve.drafts == k
-    return int((run.speedup > high)[found].sum()) - int((run.speedup < low)[found].sum())
+    is_k = curve.drafts == k
+    return int((run.speedup > high)[is_k].sum()) - int((run.speedup < low)[is_k].sum())
 
 
 def factor_of_runs(runs: Sequence[PublishedRun], curve: Curve) -> float:
@@ -321,9 +321,9 @@ def factor_of_runs(runs: Sequence[PublishedRun], curve: Curve) -> float:
     rows = np.abs(np.log(batch[:, None] / curve.batches)).argmin(axis=1)
     best = curve.drafts[1:][curve.speedup[rows, 1:].argmax(axis=1)]
     columns = np.searchsorted(curve.drafts, np.where(np.isnan(n_draft), best, n_draft))
-    own = curve.accepted_length[columns]
+    curve_length = curve.accepted_length[columns]
     expected = (
-        curve.draws[:, rows, columns] * np.where(np.isnan(length), 1.0, length / own) > 1.0
+        curve.draws[:, rows, columns] * np.where(np.isnan(length), 1.0, length / curve_length) > 1.0
     ).mean(axis=0)
     return gain_factor([run.source for run in runs], (measured > 1.0).astype(float), expected)
 
@@ -403,19 +403,21 @@ def _draft_text(
     setup: Setup, rows: tuple[DraftRow, ...], prediction: Prediction, record: Record
 ) -> str:
     """What to draft, what it gives, and where it may lose, how likely a gain is."""
-    own = next(item for item in rows if item.recommended)
-    if own.n_draft > 0:
-        draft = f"draft K = {own.n_draft}: {_ratio(own)}, {prediction.tier}{_refit_note(setup)}."
+    chosen = next(item for item in rows if item.recommended)
+    if chosen.n_draft > 0:
+        draft = (
+            f"draft K = {chosen.n_draft}: {_ratio(chosen)}, {prediction.tier}{_refit_note(setup)}."
+        )
         if prediction.low >= 1.0:
             return draft
-        gain = gain_text(own.speedup_low, own.p_gain, *record)
+        gain = gain_text(chosen.speedup_low, chosen.p_gain, *record)
         return (
             f"{draft} Hardly worth it: {gain[0].lower()}{gain[1:]}"
-            if own.speedup < HARDLY
+            if chosen.speedup < HARDLY
             else f"{draft} {gain}"
         )
     if len(rows) == 1:
-        return f"plain decoding: {own.tpot_s * 1e3:.2f} ms per output token."
+        return f"plain decoding: {chosen.tpot_s * 1e3:.2f} ms per output token."
     best = rows[_best_drafting(rows)]
     alternative = f"K = {best.n_draft}, the best draft length, gives {_ratio(best)}"
     if best.speedup_high < 1.0:
@@ -424,7 +426,7 @@ def _draft_text(
     return (
         f"do not speculate (K = 0): {alternative}, a gain in {best.p_gain:.0%} of {SIMULATED}, "
         "and is expected to "
-        f"lose {best.expected_loss:.1%} against {own.expected_loss:.1%} without{equal}."
+        f"lose {best.expected_loss:.1%} against {chosen.expected_loss:.1%} without{equal}."
     )
 
 
@@ -448,12 +450,11 @@ def gain_chance(p_gain: float, factor: float) -> float:
 def gain_text(low: float, p_gain: float, factor: float, counting: str) -> str:
     """Chance of a gain in one sentence, with the risk of a loss where the band's end `low` lies
     below 1."""
-    said = gain_chance(p_gain, factor)
-    moved = f", {counting}; {chance_text(p_gain)} by the model alone"
-    chance = (
-        "the chance of a gain is "
-        f"{chance_text(said)}{'' if abs(said - p_gain) < PUBLISHED_COUNTED else moved}."
-    )
+    stated_chance = gain_chance(p_gain, factor)
+    moved = ""
+    if abs(stated_chance - p_gain) >= PUBLISHED_COUNTED:
+        moved = f", {counting}; {chance_text(p_gain)} by the model alone"
+    chance = f"the chance of a gain is {chance_text(stated_chance)}{moved}."
     return f"It may lose; {chance}" if low < 1.0 else f"T{chance[1:]}"
 
 
@@ -464,12 +465,12 @@ def _ratio(item: DraftRow) -> str:
 def _limit_text(setup: Setup, rows: tuple[DraftRow, ...]) -> str:
     """That the limit on time per output token is missed, and by how much. Empty where it is kept or
     there is none."""
-    own = next(item for item in rows if item.recommended)
+    chosen = next(item for item in rows if item.recommended)
     limit_ms = setup.scenario.max_tpot_ms
-    if limit_ms is None or own.meets_limit:
+    if limit_ms is None or chosen.meets_limit:
         return ""
     return (
-        f" It misses the limit of {limit_ms:g} ms per output token: {own.tpot_s * 1e3:.2f} ms, "
+        f" It misses the limit of {limit_ms:g} ms per output token: {chosen.tpot_s * 1e3:.2f} ms, "
         "and no K keeps it."
     )
 
@@ -486,8 +487,8 @@ def _tier_because(setup: Setup, tier: Tier) -> str:
     )
     how = "fitted on" if tier is Tier.FITTED else "read off"
     other = setup.costs.kernels_of
-    whose = f"{other}, the same chip" if other else "this accelerator"
-    return f"kernel times {how} measurements of {whose}{experts}{_refit_note(setup)}"
+    chip = f"{other}, the same chip" if other else "this accelerator"
+    return f"kernel times {how} measurements of {chip}{experts}{_refit_note(setup)}"
 
 
 def _refit_note(setup: Setup) -> str:

@@ -267,9 +267,9 @@ def meets_limit(setup: Setup, curve: Curve, row: int) -> bool:
 def others_text(rows: Sequence[DraftRow]) -> str:
     """Sentence on other K that do as well as the recommended one, and the nearest's cost. Empty for
     one K."""
-    own = next(item for item in rows if item.recommended)
-    others = [item for item in rows if item is not own and item.n_draft > 0]
-    if own.n_draft == 0 or not others:
+    chosen = next(item for item in rows if item.recommended)
+    others = [item for item in rows if item is not chosen and item.n_draft > 0]
+    if chosen.n_draft == 0 or not others:
         return ""
     equal = [item for item in others if item.as_good]
     worse = sorted(
@@ -281,7 +281,7 @@ def others_text(rows: Sequence[DraftRow]) -> str:
             f"K = {_drafts_text([item.n_draft for item in equal])} "
             f"{'does' if len(equal) == 1 else 'do'} as well"
         ]
-        lead = max(item.speedup for item in equal) / own.speedup - 1.0
+        lead = max(item.speedup for item in equal) / chosen.speedup - 1.0
         if lead > 0.0:
             lead_text = f"{lead:.1%}" if lead >= 0.0005 else "under 0.1%"
             clauses[0] += (
@@ -289,7 +289,7 @@ def others_text(rows: Sequence[DraftRow]) -> str:
             )
     clauses += [
         (
-            f"expected loss {own.expected_loss:.1%} at K = {own.n_draft}, "
+            f"expected loss {chosen.expected_loss:.1%} at K = {chosen.n_draft}, "
             f"{item.expected_loss:.1%} at "
             f"K = {item.n_draft}"
         )

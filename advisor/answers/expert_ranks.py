@@ -150,7 +150,7 @@ def charged(setup: Setup, drafts: NDArray[np.int64]) -> ChargedBytes:
     steps = exchanges(
         setup.architecture, setup.costs, placement, rows, MoeShape.of(setup.architecture)
     )
-    (values,) = (one.symbols for one in steps if one.kind == "expert exchange")
+    (values,) = (exchange.symbols for exchange in steps if exchange.kind == "expert exchange")
     share = values.get("s", 0.0)
     sent = laws.sent_bytes(values["X"], values["k"], values["tp"])
     return ChargedBytes(
@@ -267,7 +267,10 @@ def ranks_answer(
     ]
     steps = Steps(setup.scenario.batch_size, setup.longest_step)
     counts = counted(setup.routed_layer.rank_seconds, traffic, plans, sources, steps)
-    arms = [_assumed(setup), *(_arm(setup, n, one) for n, one in zip(copies, counts, strict=True))]
+    arms = [
+        _assumed(setup),
+        *(_arm(setup, n, count) for n, count in zip(copies, counts, strict=True)),
+    ]
     curve = arms[1].curve
     travels = moved(setup, counts[0], curve.drafts, curve.accepted_length)
     return RanksAnswer(setup, traffic, placing, tuple(arms), travels, counts[0])

@@ -58,7 +58,8 @@ def headline(advice: Advice, n_draft: int) -> str:
         chance = f"a gain in {advice.recommendation.p_gain:.0%} of {SIMULATED}"
         return f"Don’t speculate: {best.speedup:.2f}× at best, {chance}"
     row = rows[n_draft]
-    borrowed = f", acceptance borrowed from {whose}" if (whose := borrowed_from(advice)) else ""
+    lender = borrowed_from(advice)
+    borrowed = f", acceptance borrowed from {lender}" if lender else ""
     tokens = f"Draft {counted(n_draft, 'token')}"
     if row.speedup < 1.0:
         return f"{tokens}: {row.speedup:.2f}×, slower than plain{borrowed}"
@@ -73,26 +74,25 @@ def contradicted(advice: Advice, n_draft: int) -> str:
     empty."""
     row = advice.drafts[n_draft]
     batch = advice.scenario.batch_size
-    found = (
+    speedups = (
         sorted(run.speedup for run in published_here(advice))
         if 0 < n_draft == advice.curve_k
         else []
     )
-    if not found or (found[-1] >= row.speedup_low and found[0] <= row.speedup_high):
+    if not speedups or (speedups[-1] >= row.speedup_low and speedups[0] <= row.speedup_high):
         return ""
     values = (
-        listed([f"{one:.2f}×" for one in found])
-        if len(found) < 3
-        else f"{found[0]:.2f}–{found[-1]:.2f}×"
+        listed([f"{speedup:.2f}×" for speedup in speedups])
+        if len(speedups) < 3
+        else f"{speedups[0]:.2f}–{speedups[-1]:.2f}×"
     )
     at_batch = [
         run
         for run in runs_beside(advice.scenario, advice.setup.placement.gpus)
         if run.batch_size == batch
     ]
-    return (
-        f"modelled, {values} published{f' at K = {n_draft}' if len(at_batch) > len(found) else ''}"
-    )
+    of_draft = f" at K = {n_draft}" if len(at_batch) > len(speedups) else ""
+    return f"modelled, {values} published{of_draft}"
 
 
 def place_text(answer: Advice | DesignSpace) -> tuple[str, str]:
@@ -141,9 +141,14 @@ def published_text(advice: Advice) -> str:
     if outside and silent:
         drawn = sum(run.random_tokens for run in runs)
         many = "all" if drawn == len(runs) else str(drawn)
-        told = f", and {many} had prompts of random tokens, which accept less" if drawn else ""
-        which = "the runs do" if silent == len(runs) else f"{silent} of the runs do"
-        where += f". It is for this answer's accepted length; {which} not state theirs{told}"
+        random_prompts = (
+            f", and {many} had prompts of random tokens, which accept less" if drawn else ""
+        )
+        runs_clause = "the runs do" if silent == len(runs) else f"{silent} of the runs do"
+        where += (
+            f". It is for this answer's accepted length; {runs_clause} not state "
+            f"theirs{random_prompts}"
+        )
     near = [f"{run.speedup:.2f}x" for run in published_here(advice)]
     here = (
         f", {listed(near)} at batch {advice.scenario.batch_size:,}"
@@ -231,12 +236,12 @@ def gain_end_text(advice: Advice, alone: int | None = None) -> str:
     alone : one K, which is then asked about in place of the schedule.
     """
     full = advice.setup.memory.largest_batch
-    shown = int(advice.curve.batches[-1])
+    curve_end = int(advice.curve.batches[-1])
     if advice.break_even_batch is not None and (alone is not None or len(advice.k_by_batch) == 1):
         return f"Speculation stops paying at batch {advice.break_even_batch:,.0f}."
     curve, batches = (
         advice.curve,
-        np.arange(1, min(full or shown, shown) + 1),
+        np.arange(1, min(full or curve_end, curve_end) + 1),
     )  # each, as the page has it (rules.js)
     drafted = k_at(advice.k_by_batch, batches) if alone is None else np.full(len(batches), alone)
     served = np.arange(len(batches)), np.searchsorted(curve.drafts, drafted)
@@ -245,15 +250,17 @@ def gain_end_text(advice: Advice, alone: int | None = None) -> str:
     if full < 1 or speedup.max() <= 1.0:
         return ""
     if alone is None and not advice.k_by_batch[-1].n_draft:
-        end = max((one.batch_end for one in advice.k_by_batch if one.n_draft), default=0)
+        end = max(
+            (k_range.batch_end for k_range in advice.k_by_batch if k_range.n_draft), default=0
+        )
         return f"Speculation stops paying at batch {end + 1:,}."
     there = f"{speedup[-1]:.1f}x there"
-    which = "that fits" if full <= shown else "looked at"
+    extent = "that fits" if full <= curve_end else "looked at"
     loses = low[drafted > 0] < 1.0
     if loses.size and loses[-1]:
         first = batches[drafted > 0][loses.size - int(loses[::-1].cumprod().sum())]
         there = f"a loss is possible from about {first:,}"
-    return f"Speculation pays at every batch {which} (up to {batches[-1]:,}; {there})."
+    return f"Speculation pays at every batch {extent} (up to {batches[-1]:,}; {there})."
 
 
 def unlaunched_text(advice: Advice) -> str:
@@ -272,8 +279,8 @@ def unlaunched_text(advice: Advice) -> str:
 def stated_k(advice: Advice) -> int:
     """K at which accepted lengths are stated: that of the user's own `X@K`, else the shown one.
     [-]"""
-    _, _, given = advice.scenario.acceptance.partition("@")
-    given_k = int(given) if given.strip().isdigit() else 0
+    _, _, k_text = advice.scenario.acceptance.partition("@")
+    given_k = int(k_text) if k_text.strip().isdigit() else 0
     return (
         given_k if advice.curve_k and given_k and given_k in advice.curve.drafts else advice.curve_k
     )
@@ -355,10 +362,10 @@ def flip_texts(advice: Advice) -> tuple[str, ...]:
 
 def flips_text(advice: Advice) -> str:
     """Accepted lengths that would change K, in one clause. Empty where none would."""
-    found = "; ".join(flip_texts(advice))
+    flips = "; ".join(flip_texts(advice))
     k = stated_k(advice)
     now = float(advice.curve.accepted_length[advice.curve.column(k)])
-    return f"an accepted length (now {now:.2f} at K = {k}) {found}" if found else ""
+    return f"an accepted length (now {now:.2f} at K = {k}) {flips}" if flips else ""
 
 
 def _recommended(advice: Advice, today: float, length: float) -> int:
@@ -482,8 +489,8 @@ _WORDS: Mapping[Tier, str] = {
 
 def tier_words(setup: Setup, tier: Tier) -> str:
     """Basis of the times of a tier, in words."""
-    whose = setup.costs.kernels_of
-    return _WORDS[tier].format(f"{whose}, the same chip" if whose else "this GPU")
+    chip = setup.costs.kernels_of
+    return _WORDS[tier].format(f"{chip}, the same chip" if chip else "this GPU")
 
 
 def errors_text(by_group: Mapping[str, Errors]) -> str:
@@ -496,14 +503,14 @@ def errors_text(by_group: Mapping[str, Errors]) -> str:
     if errors.median_ape is None or errors.coverage is None:
         return ""
     of = f" of {group}" if group == "this accelerator and model" else f" ({group})"
-    whose = (
+    origin = (
         f" from {counted(errors.n_sources, 'laboratory', 'laboratories')}"
         if errors.n_sources
         else ""
     )
     alike = ", each counting alike," if (errors.n_sources or 0) > 1 else ""
     return (
-        f"{_few_text(by_group, group)}On {errors.n} published speedups{of}{whose}{alike} the "
+        f"{_few_text(by_group, group)}On {errors.n} published speedups{of}{origin}{alike} the "
         "median error is "
         f"{errors.median_ape:.0%}, {errors.coverage:.0%} lie in the likely "
         f"range{_right_side(errors, ' and ')}."
@@ -580,13 +587,13 @@ def accepted_text(advice: Advice) -> str:
         return (
             f"{accepted}: carried there from yours ({yours})." if carried else f"{accepted}: yours."
         )
-    whose = borrowed_from(advice)
+    source = borrowed_from(advice)
     ran = re.sub("[^a-z0-9]", "", curve.checkpoint.lower())
     model = re.sub("[^a-z0-9]", "", model_name(curve.model_id).lower())
     other = (
         f", by {curve.checkpoint}" if ran not in ("", model) else ""
     )  # another than whose dimensions it has
-    other = f", borrowed from {whose}: fill in yours at Accepted length" if whose else other
+    other = f", borrowed from {source}: fill in yours at Accepted length" if source else other
     first = curve.n_draft[0]
     last = curve.n_draft[-1]
     how = (

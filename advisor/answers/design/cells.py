@@ -52,17 +52,17 @@ def parse_place(text: str, own: str = "") -> Place:
 
     own : the scenario's, which may be the user's own.
     """
-    found = _PLACE.fullmatch(text.strip())
+    match = _PLACE.fullmatch(text.strip())
     known = {*hardware_ids(), own}
-    if found is None or found["id"] not in known:  # a name as a page shows it: `H100 SXM`
-        found = _PLACE.fullmatch(text.strip().lower().replace(" ", "-"))
-    if found is None or found["id"] not in known:
+    if match is None or match["id"] not in known:  # a name as a page shows it: `H100 SXM`
+        match = _PLACE.fullmatch(text.strip().lower().replace(" ", "-"))
+    if match is None or match["id"] not in known:
         raise AdvisorError(
             f"accelerator {text[:80]!r} is unknown; give an id of `advisor hardware`, e.g. "
             "h100-sxm, or 2xh100-sxm for "
             "two that share each matrix"
         )
-    return Place(found["id"], None if found["gpus"] is None else int(found["gpus"]))
+    return Place(match["id"], None if match["gpus"] is None else int(match["gpus"]))
 
 
 def scenario_at(scenario: Scenario, place: Place) -> Scenario:
@@ -215,20 +215,20 @@ def ask_cells(
     ]
     space_of, row_of = (np.array(column, np.intp) for column in zip(*cells, strict=True))
     allowed = [spaces[space].allowed_at(row) for space, row in cells]
-    found = np.unique(np.concatenate([spaces[0].width_ends(keeps) for keeps in allowed]))
+    contenders = np.unique(np.concatenate([spaces[0].width_ends(keeps) for keeps in allowed]))
     merit = np.array(
         [
-            np.where(keeps[found], merit_of(spaces[space], *figures), 0.0)
+            np.where(keeps[contenders], merit_of(spaces[space], *figures), 0.0)
             for (space, row), keeps in zip(cells, allowed, strict=True)
             for figures in [
                 (
-                    each[row, found].astype(float)
+                    each[row, contenders].astype(float)
                     for each in (spaces[space].speedup, spaces[space].tpot_s)
                 )
             ]
         ]
     )
-    return DesignCells(tuple(spaces), tuple(asked), space_of, row_of, found, merit)
+    return DesignCells(tuple(spaces), tuple(asked), space_of, row_of, contenders, merit)
 
 
 def merit_of(space: DesignSpace, speedup: Array, tpot_s: Array) -> Array:
@@ -374,7 +374,7 @@ class Standings:
         row = int(self.cells.row_of[cell])
         index = int(self.cells.found[self.pool[column]])
         merit = float(self.cells.merit[cell, self.pool[column]])
-        own = float(self.baseline_merit[cell])
+        baseline_merit = float(self.baseline_merit[cell])
         drawn = self.common[:, cell, column] * self.errors[:, column] / self.baseline[:, cell]
         tier, beyond = self.tiers[cell][column]
         return CellStanding(
@@ -388,7 +388,7 @@ class Standings:
             high=float(self.band[1][cell, column]),
             expected=float(self.expected[cell, column]),
             chance=float(self.chance[cell, column]),
-            gain=Band.of(merit / own, drawn) if own > 0.0 else None,
+            gain=Band.of(merit / baseline_merit, drawn) if baseline_merit > 0.0 else None,
             tier=tier,
             extrapolated=beyond,
         )
@@ -410,14 +410,14 @@ def standings(
         on_progress(number / len(cells.spaces))
         at = cells.cells_of(number)
         question = space.question
-        own = space.baseline.served
-        base = drawn_at(space.bodies[0].setup, question.batches, own.n_draft[:, 0])
+        baseline_served = space.baseline.served
+        base = drawn_at(space.bodies[0].setup, question.batches, baseline_served.n_draft[:, 0])
         drawn = [
             drawn_at(setup_of(space, int(index)), question.batches, space.n_draft[:, index])
             for index in cells.found[pool]
         ]
         baseline.append(merit_of(space, base.speedup, base.tpot_s))
-        central = merit_of(space, own.speedup[:, 0], own.tpot_s[:, 0])
+        central = merit_of(space, baseline_served.speedup[:, 0], baseline_served.tpot_s[:, 0])
         fits = question.batches <= space.setup.memory.largest_batch
         baseline_merit.append(
             np.where(fits & (abs(space.measured_gap) <= MAX_MEASURED_GAP), central, 0.0)

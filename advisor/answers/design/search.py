@@ -73,31 +73,36 @@ def design_space(
     batches, question : as of `make_question`.
     Raises AdvisorError for a dense baseline, a search too large, and as `make_question` does.
     """
-    given = scenario if isinstance(scenario, Setup) else load_setup(scenario)
+    measured_setup = scenario if isinstance(scenario, Setup) else load_setup(scenario)
     # All designs are costed by the fit alone: measured rows, which few shapes have, would not
     # compare with it. Nor do loads of the baseline's experts say anything of another number of
     # experts.
-    setup = by_form(without_own_loads(given))
+    setup = by_form(without_own_loads(measured_setup))
     moe = setup.architecture.moe
     if moe is None:
         raise AdvisorError(
             f"{setup.architecture.name} is dense; give a mixture-of-experts model as the baseline"
         )
-    asked = make_question(setup, batches, **question)
+    checked_question = make_question(setup, batches, **question)
     grid = grid or DesignGrid()
     stacks = tuple(make_body(setup, body) for body in bodies(grid, setup.architecture))
     drafts = np.arange(1, (setup.scenario.k_max if setup.drafter.kind != "none" else 0) + 1)
-    baseline = _baseline(stacks[0], asked, drafts)
+    baseline = _baseline(stacks[0], checked_question, drafts)
     rails, notes = GuardRails().relaxed_to(baseline.shape)
     mix = mixes(grid, moe, setup.placement)
     steps = [widths(grid, stack.architecture, setup.placement) for stack in stacks]
-    _check_size(len(mix) * sum(map(len, steps)), len(asked.batches), len(drafts))
+    _check_size(len(mix) * sum(map(len, steps)), len(checked_question.batches), len(drafts))
     routing = shifted_routing(setup.routing, baseline.counts, *mix.counts)
     search = _Search(
-        asked, baseline, rails, mix, touched_by(setup, mix, routing, asked.batches, drafts), drafts
+        checked_question,
+        baseline,
+        rails,
+        mix,
+        touched_by(setup, mix, routing, checked_question.batches, drafts),
+        drafts,
     )
     columns = _every_body(search, stacks, steps, on_progress)
-    if asked.training_tokens is None:
+    if checked_question.training_tokens is None:
         notes = (
             *notes,
             (
@@ -106,11 +111,11 @@ def design_space(
                 "FLOP."
             ),
         )
-    gap, note = measured_gap(given, setup, asked, baseline.served)
+    gap, note = measured_gap(measured_setup, setup, checked_question, baseline.served)
     notes = (*notes, note) if note else notes
     return DesignSpace(
         setup,
-        asked,
+        checked_question,
         grid,
         stacks,
         baseline,
@@ -179,13 +184,13 @@ def _evaluate(search: _Search, index: int, body: Body, width: Array) -> dict[str
     speedup, tpot = (np.empty((n_batches, *active.shape), np.float32) for _ in range(2))
     n_draft = np.empty((n_batches, *active.shape), np.int16)
     score = np.empty(active.shape)
-    for block, found in over_widths(
+    for block, served_block in over_widths(
         body, mix, width, search.touched, question.batches, search.drafts
     ):
-        speedup[:, block] = found.speedup
-        tpot[:, block] = found.tpot_s
-        n_draft[:, block] = found.n_draft
-        score[block] = question.score(gpus, found.speedup, found.tpot_s)
+        speedup[:, block] = served_block.speedup
+        tpot[:, block] = served_block.tpot_s
+        n_draft[:, block] = served_block.n_draft
+        score[block] = question.score(gpus, served_block.speedup, served_block.tpot_s)
     if question.max_tpot_s is not None:
         over = tpot.max(axis=0) / question.max_tpot_s
         broken |= (over > 1.0).astype(np.uint16) << CONSTRAINTS.index("tpot")
@@ -261,7 +266,9 @@ def _baseline(body: Body, question: Question, drafts: NDArray[np.int64]) -> Base
     active = np.array([counts.active_nonembedding])
     routing = shifted_routing(setup.routing, (moe.n_experts, moe.n_active, shared), *mix.counts)
     touched = touched_by(setup, mix, routing, question.batches, drafts)
-    found = served(setup, arms(body, mix, width, touched, question.batches, drafts), drafts)
+    served_baseline = served(
+        setup, arms(body, mix, width, touched, question.batches, drafts), drafts
+    )
     activation = activation_ratio(*mix.counts)
     shape = Shape(
         activation,
@@ -280,8 +287,10 @@ def _baseline(body: Body, question: Question, drafts: NDArray[np.int64]) -> Base
         activation=float(activation[0]),
         dense_equivalent=float(quality_of(body, mix, width, active, question)[0]),
         shape=Shape(*(np.asarray(x).reshape(()) for x in vars(shape).values())),
-        served=found,
-        score=float(question.score(setup.placement.gpus, found.speedup, found.tpot_s)[0]),
+        served=served_baseline,
+        score=float(
+            question.score(setup.placement.gpus, served_baseline.speedup, served_baseline.tpot_s)[0]
+        ),
     )
 
 
@@ -320,9 +329,9 @@ def serve_many(
         at = np.flatnonzero(space.body[indices] == body)
         chosen = indices[at]
         width = space.expert_width[chosen].astype(float)
-        found = serve(space, space.bodies[body], space.mix(chosen), width, batches)
-        gain[:, at] = found.speedup
-        tpot[:, at] = found.tpot_s
+        served_designs = serve(space, space.bodies[body], space.mix(chosen), width, batches)
+        gain[:, at] = served_designs.speedup
+        tpot[:, at] = served_designs.tpot_s
     return gain, tpot
 
 

@@ -139,14 +139,14 @@ def _graphs(
     sizes = missing_graphs(request, rows)
     if not sizes or request.graphs is None:
         return []
-    own = request.graphs.largest(max(k for _, _, k in rows) + 1)
+    captured_tokens = request.graphs.largest(max(k for _, _, k in rows) + 1)
     words += [
         "--compilation-config",
         json.dumps({"cudagraph_capture_sizes": list(sizes)}, separators=(",", ":")),
     ]
     return [
         f"CUDA graphs of up to {sizes[-1]:,} tokens are captured, since rounds of the schedule "
-        f"are above the {own:,} "
+        f"are above the {captured_tokens:,} "
         f"that {request.graphs.release} captures by itself: that takes memory and time at the start"
         + request.priced_again(sizes[-1])
     ]

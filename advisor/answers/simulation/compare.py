@@ -126,9 +126,9 @@ def _reported(content: Any, depth: int) -> Iterator[list[Any]]:
     if depth > _MAX_DEPTH:
         return
     if isinstance(content, dict):
-        own = content.get(_STEPS)
-        if isinstance(own, list) and own:
-            yield own
+        accepted_steps = content.get(_STEPS)
+        if isinstance(accepted_steps, list) and accepted_steps:
+            yield accepted_steps
             return
         for value in content.values():
             yield from _reported(value, depth + 1)
@@ -397,7 +397,7 @@ def simulate_policies(
     static = {k: plain / run.mean_tpot_s for run, k in runs if k is not None}
     best = max(static, key=lambda k: static[k])
     outcomes = tuple(_outcome(run, k, plain, static[best]) for run, k in runs)
-    complete = all(one.finished == plan.offered for one in outcomes)
+    complete = all(outcome.finished == plan.offered for outcome in outcomes)
     return SimulationReport(plan, outcomes, best, plan.offered, complete)
 
 
