@@ -65,7 +65,7 @@ def band_parts(setup: Setup, batch_size: float, n_draft: int) -> tuple[BandPart,
 
 def _alone(draws: Draws) -> Iterator[tuple[str, Draws]]:
     """Draws in which one kind varies and all others stay at their centre."""
-    central = {name: np.ones_like(x) for name, x in draws.factor.items()}
+    central = {name: np.ones_like(factor) for name, factor in draws.factor.items()}
     no_error = np.zeros_like(draws.routing_z)
     still = Draws(central, no_error, no_error, no_error, np.zeros_like(draws.per_k_z))
     kernels = {component.key: draws.factor[component.key] for component in KERNELS}
@@ -203,6 +203,9 @@ def component_times(advice: Advice) -> tuple[ComponentTime, ...]:
 def answer_values(advice: Advice) -> dict[str, Any]:
     """The recommendation as JSON and reports carry it: plain values, their units in the names."""
     answer = advice.recommendation
+    speedup = answer.speedup
+    speedup_values = {name: getattr(speedup, name) for name in ("tier", "because", "extrapolated")}
+    bound_values = {name: getattr(answer, name) for name in ("bound", "bound_because")}
     names = (
         "tokens_per_s_per_gpu",
         "p_best",
@@ -214,11 +217,11 @@ def answer_values(advice: Advice) -> dict[str, Any]:
     )
     return {
         "n_draft": answer.n_draft,
-        "speedup": answer.speedup.value,
-        "speedup_low": answer.speedup.low,
-        "speedup_high": answer.speedup.high,
-        **{name: getattr(answer.speedup, name) for name in ("tier", "because", "extrapolated")},
-        **{name: getattr(answer, name) for name in ("bound", "bound_because")},
+        "speedup": speedup.value,
+        "speedup_low": speedup.low,
+        "speedup_high": speedup.high,
+        **speedup_values,
+        **bound_values,
         "tpot_ms": answer.tpot_s * 1e3,
         "ttft_ms": None if answer.ttft_s is None else answer.ttft_s * 1e3,
         **{name: getattr(answer, name) for name in names},
@@ -239,21 +242,23 @@ def advise(scenario: Scenario) -> Advice:
     end = break_even_batch(curve.batches, curve.speedup[:, drafting])
     runs = published_beside(setup, curve)
     slower = sum(run.speedup <= 1.0 for run in runs)
-    runs_text = f"{counted(len(runs), 'published run')}{f', {slower} slower' if slower else ''}"
+    slower_text = f", {slower} slower" if slower else ""
     factor = factor_of_runs(runs, curve)
-    counting = f"counting {runs_text}" if runs else ""
+    counting = f"counting {counted(len(runs), 'published run')}{slower_text}" if runs else ""
+    n_draft = rows[chosen].n_draft
+    break_even = end if end is not None and end <= last_batch(setup, curve) else None
     return Advice(
         scenario=scenario,
         setup=setup,
         recommendation=_recommendation(setup, curve, row, rows, (factor, counting)),
         drafts=rows,
         k_by_batch=ranges,
-        to_serve=ranges_to_serve(ranges, values, scenario.batch_size, rows[chosen].n_draft),
-        schedule_texts=schedule_texts(ranges, values, scenario.batch_size, rows[chosen].n_draft),
+        to_serve=ranges_to_serve(ranges, values, scenario.batch_size, n_draft),
+        schedule_texts=schedule_texts(ranges, values, scenario.batch_size, n_draft),
         curve=curve,
         batch_index=row,
         sweet_spot_batch=sweet_spot(curve.batches, curve.speedup[:, drafting]),
-        break_even_batch=end if end is not None and end <= last_batch(setup, curve) else None,
+        break_even_batch=break_even,
         curve_k=int(curve.drafts[drafting]),
         gain_factor=factor,
         counting=counting,
@@ -314,10 +319,10 @@ def factor_of_runs(runs: Sequence[PublishedRun], curve: Curve) -> float:
     """
     if not runs or len(curve.drafts) < 2:
         return 1.0
-    batch, n_draft, length, measured = (
-        np.array([getattr(run, name) for run in runs], float)
-        for name in ("batch_size", "n_draft", "accepted_length", "speedup")
-    )
+    batch = np.array([run.batch_size for run in runs], float)
+    n_draft = np.array([run.n_draft for run in runs], float)
+    length = np.array([run.accepted_length for run in runs], float)
+    measured = np.array([run.speedup for run in runs], float)
     rows = np.abs(np.log(batch[:, None] / curve.batches)).argmin(axis=1)
     best = curve.drafts[1:][curve.speedup[rows, 1:].argmax(axis=1)]
     columns = np.searchsorted(curve.drafts, np.where(np.isnan(n_draft), best, n_draft))
@@ -368,13 +373,14 @@ def _recommendation(
     equal = tuple(
         item.n_draft for item in rows if item.n_draft and (item.as_good or item.recommended)
     )
+    ttft_s = None if curve.ttft_s is None else float(curve.ttft_s[row])
     return Recommendation(
         n_draft=chosen.n_draft,
         speedup=prediction,
         bound=bound,
         bound_because=because,
         tpot_s=chosen.tpot_s,
-        ttft_s=None if curve.ttft_s is None else float(curve.ttft_s[row]),
+        ttft_s=ttft_s,
         tokens_per_s_per_gpu=chosen.tokens_per_s_per_gpu,
         p_best=chosen.p_best,
         p_gain=p_gain,

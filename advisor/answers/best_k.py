@@ -49,12 +49,11 @@ class RoundCosts:
     def dense(self, max_batch: int) -> tuple[Array, Array]:
         """Round [.., nK] and kept drafter at whole batches 0..max_batch. Row 0 is zero. [s]"""
         at = np.arange(1, max_batch + 1)
-        values = (
-            np.exp(_interpolate(self.batches, np.log(self.round_time_s), at)),
-            _interpolate(self.batches, self.draft_warm_s[:, None], at),
-        )
-        time, warm = (np.concatenate([np.zeros_like(each[:1]), each]) for each in values)
-        return time, warm[:, 0]
+        round_s = np.exp(_interpolate(self.batches, np.log(self.round_time_s), at))
+        warm_s = _interpolate(self.batches, self.draft_warm_s[:, None], at)
+        round_s = np.concatenate([np.zeros_like(round_s[:1]), round_s])
+        warm_s = np.concatenate([np.zeros_like(warm_s[:1]), warm_s])
+        return round_s, warm_s[:, 0]
 
 
 def round_costs(
@@ -277,10 +276,8 @@ def others_text(rows: Sequence[DraftRow]) -> str:
     )[:1]
     clauses = []
     if equal:
-        clauses = [
-            f"K = {_drafts_text([item.n_draft for item in equal])} "
-            f"{'does' if len(equal) == 1 else 'do'} as well"
-        ]
+        verb = "does" if len(equal) == 1 else "do"
+        clauses = [f"K = {_drafts_text([item.n_draft for item in equal])} {verb} as well"]
         lead = max(item.speedup for item in equal) / chosen.speedup - 1.0
         if lead > 0.0:
             lead_text = f"{lead:.1%}" if lead >= 0.0005 else "under 0.1%"
@@ -390,10 +387,11 @@ def kernel_cliffs(curve: Curve, column: int) -> tuple[Cliff, ...]:
         low = np.flatnonzero(gain[i + 1 : peak] < (edge + gain[bottom]) / 2.0) + i + 1
         verify_s = curve.verify_step_s[:, column]
         speedup = curve.speedup[:, column]
+        first = int(curve.batches[i]) + 1
         cliffs.append(
             Cliff(
                 n_draft=int(curve.drafts[column]),
-                first=int(curve.batches[i]) + 1,
+                first=first,
                 last=int(curve.batches[low[-1]]),
                 before_s=float(verify_s[i]),
                 after_s=float(verify_s[i + 1]),

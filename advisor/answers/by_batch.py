@@ -332,12 +332,12 @@ class KByContext:
         return [(row, int(self._cost[row].argmax())) for row in sorted(rows)]
 
     def _case_text(self, row: int, column: int) -> str:
-        cost = f"cost {self.loss[row, column]:.1%}"
+        effect = f"cost {self.loss[row, column]:.1%}"
+        if self.misses[row, column]:
+            effect = "miss the limit"
         return (
             f"with {self.contexts[row]:,} tokens at batch {self.batches[column]:,} K = "
-            f"{self.k[row, column]}, where "
-            f"this schedule's {self.own_k[column]} would "
-            f"{'miss the limit' if self.misses[row, column] else cost}"
+            f"{self.k[row, column]}, where this schedule's {self.own_k[column]} would {effect}"
         )
 
     @property
@@ -402,7 +402,9 @@ def k_by_context(
     batches = at[own_context][1].batches
     own_k = np.asarray(k_at(ranges, batches))
     evaluated = [_judged(setup, curve, own_k) for setup, curve in at.values()]
-    ks, losses, missed = (np.array(values) for values in zip(*evaluated, strict=True))
+    ks = np.array([k for k, _, _ in evaluated])
+    losses = np.array([loss for _, loss, _ in evaluated])
+    missed = np.array([misses for _, _, misses in evaluated])
     scenario_row = list(at).index(own_context)
     both_fit = (ks >= 0) & (ks[scenario_row] >= 0)
     beyond = np.where(both_fit, np.maximum(losses - losses[scenario_row], 0.0), 0.0)

@@ -137,7 +137,9 @@ def own_verdict(advice: Advice, rows: pd.DataFrame, n_draft: int | None = None) 
     column = advice.curve.column(k)
     of_k = rows[rows["draft_tokens_k"] == k]
     faster = of_k[of_k["speedup"].notna()] if k else of_k.head(0)
-    quantity: Quantity = "speedup" if len(faster) else "round_s" if k else "plain_s"
+    quantity: Quantity = "round_s" if k else "plain_s"
+    if len(faster):
+        quantity = "speedup"
     some = faster if len(faster) else of_k
     batch = some["batch_size"].to_numpy(float)
     plain_s = at_batch(curve, curve.tpot_s[:, curve.column(0)], batch)
@@ -251,10 +253,8 @@ def is_far(plain_step: float) -> bool:
 
 def plain_title(off: float) -> str:
     """Clause on a plain step that is `off` times the predicted one."""
-    return (
-        "Your plain step takes "
-        f"{f'{off:.1f} times as long as' if off > 1.0 else f'{off:.0%} of the time'} predicted"
-    )
+    ratio = f"{off:.1f} times as long as" if off > 1.0 else f"{off:.0%} of the time"
+    return f"Your plain step takes {ratio} predicted"
 
 
 def _named(points: pd.DataFrame) -> str:
@@ -309,7 +309,7 @@ def verdict_text(found: OwnVerdict) -> str:
             f"{change_text(each[at])} at batch {at:,.4g}"
             for at in dict.fromkeys((each.idxmin(), each.idxmax()))
         ]
-        mean = f": {change_text(found.gap)} on average" * (found.kind == "agree")
+        mean = f": {change_text(found.gap)} on average" if found.kind == "agree" else ""
         sentence = f"{of}{mean}, {' to '.join(ends)} against the prediction."
     else:
         far = f"{CHECK_SERVER} " if is_far(found.plain_step) else ""
@@ -342,14 +342,13 @@ def decision_text(frame: pd.DataFrame) -> str:
         for draft in dict.fromkeys(k.tolist())
         if draft
     ]
-    none_loses = ": so switched, no batch of yours loses" * (
-        len(at.columns) > 1 and bool((k > 0).all())
-    )
+    several = len(at.columns) > 1
+    none_loses = ": so switched, no batch of yours loses" if several and (k > 0).all() else ""
     keep_text = f"{KEEP} {listed(keep)}{none_loses}. " if keep else ""
     if not (k == 0).any():
         return keep_text.strip()
     least = sorted(set(at.idxmax(axis=1)[k == 0]))
-    of = f" at best, K = {' or '.join(map(str, least))}" * (len(at.columns) > 1)
+    of = f" at best, K = {' or '.join(map(str, least))}" if several else ""
     return f"{keep_text}{SWITCH_OFF} {_batches(best[k == 0], best, of)}."
 
 
@@ -390,13 +389,15 @@ def own_schedule(points: pd.DataFrame | None) -> tuple[tuple[int, int, int], ...
         else np.empty(0)
     )
     gains = [np.zeros(batches.size)]
-    x = np.log(np.clip(batches, at.index.min(), at.index.max()))
+    log_batches = np.log(np.clip(batches, at.index.min(), at.index.max()))
     beyond = np.log(np.maximum(batches / at.index.max(), 1.0))
     for speedups in (at[k].dropna() for k in at):
         known = np.log(speedups.index)
         gain = np.log(speedups.to_numpy())
         fall = min(np.diff(gain)[-1] / np.diff(known)[-1], 0.0) if len(speedups) > 1 else 0.0
-        gains.append(np.interp(x, known, gain, left=-np.inf, right=-np.inf) + fall * beyond)
+        gains.append(
+            np.interp(log_batches, known, gain, left=-np.inf, right=-np.inf) + fall * beyond
+        )
     best = np.array([0, *at.columns])[np.argmax(gains, axis=0)]
     if best.size and not best[0]:  # a loss says nothing of smaller batches
         within = batches >= at.index[0]
@@ -405,12 +406,10 @@ def own_schedule(points: pd.DataFrame | None) -> tuple[tuple[int, int, int], ...
     first = np.flatnonzero(np.diff(best, prepend=-1))
     last = np.append(first, best.size)[1:] - 1
     batches = np.append(batches[:-1], MAX_BATCH) if best.size and not best[-1] else batches
-    return tuple(
-        zip(
-            *(x.astype(int).tolist() for x in (batches[first], batches[last], best[first])),
-            strict=True,
-        )
-    )
+    first_batches = batches[first].astype(int).tolist()
+    last_batches = batches[last].astype(int).tolist()
+    drafts = best[first].astype(int).tolist()
+    return tuple(zip(first_batches, last_batches, drafts, strict=True))
 
 
 def border_texts(points: pd.DataFrame) -> dict[int, str]:

@@ -113,11 +113,12 @@ def place_text(answer: Advice | DesignSpace) -> tuple[str, str]:
         [scenario.batch_size] if isinstance(answer, Advice) else answer.question.batches.tolist()
     )
     loads = ", ".join(f"{batch:,.0f}" for batch in batches)
+    is_forced = setup.adjustment is not None and setup.adjustment.forced
+    refit = ", refit forced" if is_forced else ""
     return (
         model if setup.drafter.kind == "none" else f"{model} + {drafter_name(setup.drafter)}",
         f"on {setup.placement.gpus} × {hardware_name(hardware)}, batch {loads}, context "
-        f"{scenario.context_tokens:,}"
-        f"{', refit forced' if setup.adjustment is not None and setup.adjustment.forced else ''}",
+        f"{scenario.context_tokens:,}{refit}",
     )
 
 
@@ -137,7 +138,8 @@ def published_text(advice: Advice) -> str:
     where = "all lie within the likely range"
     silent = sum(bool(np.isnan(run.accepted_length)) for run in runs)
     if outside:
-        where = f"{outside} lie outside the likely range{f', {below} below it' if below else ''}"
+        below_text = f", {below} below it" if below else ""
+        where = f"{outside} lie outside the likely range{below_text}"
     if outside and silent:
         drawn = sum(run.random_tokens for run in runs)
         many = "all" if drawn == len(runs) else str(drawn)
@@ -239,10 +241,9 @@ def gain_end_text(advice: Advice, alone: int | None = None) -> str:
     curve_end = int(advice.curve.batches[-1])
     if advice.break_even_batch is not None and (alone is not None or len(advice.k_by_batch) == 1):
         return f"Speculation stops paying at batch {advice.break_even_batch:,.0f}."
-    curve, batches = (
-        advice.curve,
-        np.arange(1, min(full or curve_end, curve_end) + 1),
-    )  # each, as the page has it (rules.js)
+    curve = advice.curve
+    # each batch, as the page has it (rules.js)
+    batches = np.arange(1, min(full or curve_end, curve_end) + 1)
     drafted = k_at(advice.k_by_batch, batches) if alone is None else np.full(len(batches), alone)
     served = np.arange(len(batches)), np.searchsorted(curve.drafts, drafted)
     speedup = interpolate_batches(curve.batches, curve.speedup, batches)[served]
@@ -270,10 +271,8 @@ def unlaunched_text(advice: Advice) -> str:
     batch = advice.scenario.batch_size
     if largest >= batch:
         return ""
-    return (
-        f"batch {batch:,} does not "
-        f"fit.{f' For at most {largest:,} at once: --batch {largest}.' if largest else ''}"
-    )
+    instead = f" For at most {largest:,} at once: --batch {largest}." if largest else ""
+    return f"batch {batch:,} does not fit.{instead}"
 
 
 def stated_k(advice: Advice) -> int:
@@ -353,11 +352,12 @@ def accepted_length_flips(advice: Advice) -> tuple[Flip, ...]:
 
 def flip_texts(advice: Advice) -> tuple[str, ...]:
     """One piece for each flip, `below 1.94: K = 2`."""
-    return tuple(
-        f"{'below' if flip.is_below else 'above'} {flip.accepted_length:.2f}: "
-        f"{f'K = {flip.k_after}' if flip.k_after else 'do not speculate'}"
-        for flip in accepted_length_flips(advice)
-    )
+    texts = []
+    for flip in accepted_length_flips(advice):
+        side = "below" if flip.is_below else "above"
+        decision = f"K = {flip.k_after}" if flip.k_after else "do not speculate"
+        texts.append(f"{side} {flip.accepted_length:.2f}: {decision}")
+    return tuple(texts)
 
 
 def flips_text(advice: Advice) -> str:
@@ -596,11 +596,8 @@ def accepted_text(advice: Advice) -> str:
     other = f", borrowed from {source}: fill in yours at Accepted length" if source else other
     first = curve.n_draft[0]
     last = curve.n_draft[-1]
-    how = (
-        f"carried there, measured at K = {first if first == last else f'{first} to {last}'}"
-        if carried
-        else "measured"
-    )
+    drafts = f"{first}" if first == last else f"{first} to {last}"
+    how = f"carried there, measured at K = {drafts}" if carried else "measured"
     if advice.setup.acceptance.carried_from:
         task = str(scenario.task).replace("_", " ")
         how = f"carried from {advice.setup.acceptance.carried_from} to {task}, measured on"
@@ -643,15 +640,16 @@ def refit_text(refitted: Advice, shipped: Advice, n_draft: int) -> str:
     k = min(n_draft, len(refitted.drafts) - 1)
     if refitted.setup.adjustment is None or k == 0:
         return ""
-    (was, before), (now, after) = (
-        (row.speedup, (row.speedup_high - row.speedup_low) / (2.0 * row.speedup))
-        for row in (shipped.drafts[k], refitted.drafts[k])
-    )
-    moved = f"{'narrows' if after < before else 'widens'} from ±{before:.0%} to ±{after:.0%}"
+    row_before = shipped.drafts[k]
+    row_after = refitted.drafts[k]
+    before = (row_before.speedup_high - row_before.speedup_low) / (2.0 * row_before.speedup)
+    after = (row_after.speedup_high - row_after.speedup_low) / (2.0 * row_after.speedup)
+    trend = "narrows" if after < before else "widens"
+    moved = f"{trend} from ±{before:.0%} to ±{after:.0%}"
     band = f"stays ±{after:.0%}" if abs(after - before) < _SAME else moved
     at = (
-        f"predicted for K = {k} at batch {refitted.scenario.batch_size:,} from {was:.2f}× to "
-        f"{now:.2f}×"
+        f"predicted for K = {k} at batch {refitted.scenario.batch_size:,} from "
+        f"{row_before.speedup:.2f}× to {row_after.speedup:.2f}×"
     )
     return f"Your rows move the speedup {at}; the likely range {band}."
 

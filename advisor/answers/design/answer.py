@@ -390,12 +390,12 @@ def infeasible(space: DesignSpace) -> Infeasible:
     most = max(counts, key=lambda name: counts[name])
     beyond = float(np.expm1(space.violation[nearest]))
     reason = CONSTRAINT_TEXT[most]
+    broken_text = " and ".join(CONSTRAINT_TEXT[name] for name in breaks)
+    remedy = _remedy(space, nearest, counts["memory"])
     message = (
         f"No design keeps every limit. {reason[0].upper()}{reason[1:]} rules out {counts[most]:,} "
-        "of "
-        f"{len(space):,}. Nearest: {space.describe(nearest)}; it breaks only "
-        f"{' and '.join(CONSTRAINT_TEXT[name] for name in breaks)}, by {beyond:.0%}. "
-        f"{_remedy(space, nearest, counts['memory'])}"
+        f"of {len(space):,}. Nearest: {space.describe(nearest)}; it breaks only "
+        f"{broken_text}, by {beyond:.0%}. {remedy}"
     )
     return Infeasible(message, nearest, breaks, {name: n for name, n in counts.items() if n})
 

@@ -49,7 +49,7 @@ class Band:
     @classmethod
     def of(cls, value: float, draws: Array) -> Band:
         """The band of `draws` around a central value, which it always holds."""
-        low, high = (float(edge) for edge in band(draws))
+        low, high = map(float, band(draws))
         return cls(
             float(value),
             min(low, float(value)),
@@ -221,6 +221,9 @@ def _candidate(space: DesignSpace, index: int, base: DrawnDesigns) -> Candidate:
     objective_gain, speedup_gain, tpot_gain = _gains(space, index, drawn, base)
     speedup = np.asarray(space.speedup[:, index], float)
     tpot = np.asarray(space.tpot_s[:, index], float)
+    throughput = np.asarray(
+        laws.tokens_per_s_per_gpu(question.batches, tpot, space.setup.placement.gpus)
+    )
     return Candidate(
         index=index,
         body=int(space.body[index]),
@@ -241,12 +244,8 @@ def _candidate(space: DesignSpace, index: int, base: DrawnDesigns) -> Candidate:
         tokens_per_parameter=None if tokens is None else tokens / total,
         speedup=tuple(speedup.tolist()),
         tpot_s=tuple(tpot.tolist()),
-        tokens_per_s_per_gpu=tuple(
-            np.asarray(
-                laws.tokens_per_s_per_gpu(question.batches, tpot, space.setup.placement.gpus)
-            ).tolist()
-        ),
-        n_draft=tuple(int(x) for x in space.n_draft[:, index]),
+        tokens_per_s_per_gpu=tuple(throughput.tolist()),
+        n_draft=tuple(map(int, space.n_draft[:, index])),
         largest_batch=int(space.largest_batch[index]),
         objective=question.value(float(space.score[index])),
         objective_gain=objective_gain,
@@ -293,7 +292,8 @@ def _gains(
     def times(design: DrawnDesigns) -> tuple[Array, Array]:
         return (design.tpot_s * weight).sum(1), (design.tpot_s * design.speedup * weight).sum(1)
 
-    (spec, plain), (base_spec, base_plain) = times(drawn), times(base)
+    spec, plain = times(drawn)
+    base_spec, base_plain = times(base)
     gpus = space.setup.placement.gpus
     score = question.score(gpus, drawn.speedup.T, drawn.tpot_s.T)
     base_score = question.score(gpus, base.speedup.T, base.tpot_s.T)
@@ -368,8 +368,8 @@ def qualities(space: DesignSpace, index: int) -> tuple[LawQuality, ...]:
     mix = space.mix([index])
     activation = float(activation_ratio(mix.n_experts[0], mix.n_active[0], mix.n_shared[0]))
     active = float(space.active_params[index])
-    ratio, middle, by_loss = (float(size_ratio) for size_ratio in space.quality[:, index])
-    low, high = (float(end) for end in law_range(ratio, activation, baseline.activation))
+    ratio, middle, by_loss = map(float, space.quality[:, index])
+    low, high = map(float, law_range(ratio, activation, baseline.activation))
     anchored = [
         float(anchored_ratio(active, activation, baseline.active_params, baseline.activation, p))
         for p in SPARSITY_EXPONENT_RANGE
@@ -401,9 +401,8 @@ def corners(space: DesignSpace, index: int) -> tuple[str, ...]:
         ):
             continue
         if value in (least, most):
-            corner_texts.append(
-                f"{value:g} {name}, the {'most' if value == most else 'fewest'} tried"
-            )
+            extreme = "most" if value == most else "fewest"
+            corner_texts.append(f"{value:g} {name}, the {extreme} tried")
     rails = space.rails
     if (
         k == rails.min_active
@@ -507,13 +506,11 @@ def gain_words(space: DesignSpace, item: Candidate) -> str:
     `no faster (...)`."""
     gain = item.objective_gain
     objective = space.question.objective
-    gain_phrase = (
-        f"{gain.value:.2f}× {'as fast' if objective == 'tpot' else MERITS[objective].gain_of}"
-    )
-    return (
-        f"{'no faster' if gain_phrase == '1.00× as fast' else gain_phrase} (likely "
-        f"{gain.low:.2f}–{gain.high:.2f}×)"
-    )
+    merit = "as fast" if objective == "tpot" else MERITS[objective].gain_of
+    gain_phrase = f"{gain.value:.2f}× {merit}"
+    if gain_phrase == "1.00× as fast":
+        gain_phrase = "no faster"
+    return f"{gain_phrase} (likely {gain.low:.2f}–{gain.high:.2f}×)"
 
 
 def k_words(space: DesignSpace, drafts: Sequence[int]) -> str:
@@ -526,7 +523,8 @@ def k_words(space: DesignSpace, drafts: Sequence[int]) -> str:
 
 
 def _experts_words(n_active: int, n_experts: int, n_shared: float) -> str:
-    return f"top-{n_active} of {n_experts}, {f'{n_shared:.3g} shared' if n_shared else 'no shared'}"
+    shared = f"{n_shared:.3g} shared" if n_shared else "no shared"
+    return f"top-{n_active} of {n_experts}, {shared}"
 
 
 def title(space: DesignSpace, chosen: Candidate) -> str:
@@ -562,10 +560,8 @@ def _merits(space: DesignSpace, chosen: Candidate) -> str:
     )
     if question.objective != "sd_speedup":
         return comparison
-    beside = (
-        f"{max(time, 1.0 / time):.2f} times {'faster' if time >= 1.0 else 'slower'} than the "
-        "baseline"
-    )
+    direction = "faster" if time >= 1.0 else "slower"
+    beside = f"{max(time, 1.0 / time):.2f} times {direction} than the baseline"
     return f"{comparison}; a ratio to its own plain decoding, not a speed: per token it is {beside}"
 
 

@@ -209,25 +209,21 @@ def ask_cells(
             design_space(setup, batches=list(dict.fromkeys(batches)), grid=same, **question)
         )
     cells = [
-        (space, row)
-        for space, each in enumerate(spaces)
-        for row in range(len(each.question.batches))
+        (number, row)
+        for number, space in enumerate(spaces)
+        for row in range(len(space.question.batches))
     ]
-    space_of, row_of = (np.array(column, np.intp) for column in zip(*cells, strict=True))
-    allowed = [spaces[space].allowed_at(row) for space, row in cells]
+    space_of = np.array([number for number, _ in cells], np.intp)
+    row_of = np.array([row for _, row in cells], np.intp)
+    allowed = [spaces[number].allowed_at(row) for number, row in cells]
     contenders = np.unique(np.concatenate([spaces[0].width_ends(keeps) for keeps in allowed]))
-    merit = np.array(
-        [
-            np.where(keeps[contenders], merit_of(spaces[space], *figures), 0.0)
-            for (space, row), keeps in zip(cells, allowed, strict=True)
-            for figures in [
-                (
-                    each[row, contenders].astype(float)
-                    for each in (spaces[space].speedup, spaces[space].tpot_s)
-                )
-            ]
-        ]
-    )
+    merits = []
+    for (number, row), keeps in zip(cells, allowed, strict=True):
+        space = spaces[number]
+        speedup = space.speedup[row, contenders].astype(float)
+        tpot_s = space.tpot_s[row, contenders].astype(float)
+        merits.append(np.where(keeps[contenders], merit_of(space, speedup, tpot_s), 0.0))
+    merit = np.array(merits)
     return DesignCells(tuple(spaces), tuple(asked), space_of, row_of, contenders, merit)
 
 
@@ -376,6 +372,8 @@ class Standings:
         merit = float(self.cells.merit[cell, self.pool[column]])
         baseline_merit = float(self.baseline_merit[cell])
         drawn = self.common[:, cell, column] * self.errors[:, column] / self.baseline[:, cell]
+        gain = Band.of(merit / baseline_merit, drawn) if baseline_merit > 0.0 else None
+        low, high = self.band
         tier, beyond = self.tiers[cell][column]
         return CellStanding(
             cell=cell,
@@ -384,11 +382,11 @@ class Standings:
             speedup=float(space.speedup[row, index]),
             tpot_s=float(space.tpot_s[row, index]),
             loss=float(self.loss[cell, column]),
-            low=float(self.band[0][cell, column]),
-            high=float(self.band[1][cell, column]),
+            low=float(low[cell, column]),
+            high=float(high[cell, column]),
             expected=float(self.expected[cell, column]),
             chance=float(self.chance[cell, column]),
-            gain=Band.of(merit / baseline_merit, drawn) if baseline_merit > 0.0 else None,
+            gain=gain,
             tier=tier,
             extrapolated=beyond,
         )
@@ -423,16 +421,17 @@ def standings(
             np.where(fits & (abs(space.measured_gap) <= MAX_MEASURED_GAP), central, 0.0)
         )
         merit = _columns(
-            [merit_of(space, each.speedup, each.tpot_s) for each in drawn], baseline[-1].shape
+            [merit_of(space, design.speedup, design.tpot_s) for design in drawn],
+            baseline[-1].shape,
         )
         common.append(np.where(cells.merit[at][:, pool] > 0.0, merit, 0.0))
         tiers += [
             tuple(
                 (
-                    lowest([each.tiers[row], base.tiers[row]]),
-                    bool(each.beyond[row] or base.beyond[row]),
+                    lowest([design.tiers[row], base.tiers[row]]),
+                    bool(design.beyond[row] or base.beyond[row]),
                 )
-                for each in drawn
+                for design in drawn
             )
             for row in range(len(at))
         ]

@@ -45,8 +45,12 @@ def baseline_experts(space: DesignSpace) -> Experts:
 
 def experts_of(space: DesignSpace, index: int) -> Experts:
     """Experts of one design of the space."""
-    n, k, s, width = (getattr(space, name)[index] for name in Experts._fields)
-    return Experts(int(n), int(k), float(s), int(width))
+    return Experts(
+        int(space.n_experts[index]),
+        int(space.n_active[index]),
+        float(space.n_shared[index]),
+        int(space.expert_width[index]),
+    )
 
 
 @dataclass(frozen=True)
@@ -77,15 +81,17 @@ def costed(space: DesignSpace, experts: Experts) -> Costed:
     served = serve(space, body, mix, width, question.batches)
     size = sizes(body, mix, width, question.max_memory_bytes)
     quality = law_ratios(body, space.baseline, mix, width, size.weights, question)
+    losing = int((quality.round(2) < 1.0).sum())
+    fits = bool(size.largest_batch[0] >= question.batches.max())
     return Costed(
         experts,
         question.mean_tpot_s(served.tpot_s[:, 0]),
         tuple(served.n_draft[:, 0].tolist()),
         (float(quality.min()), float(quality.max())),
-        int((quality.round(2) < 1.0).sum()),
+        losing,
         float(size.weights.total[0]),
         float(size.weights.active[0]),
-        bool(size.largest_batch[0] >= question.batches.max()),
+        fits,
     )
 
 
@@ -126,10 +132,13 @@ def dials(space: DesignSpace, held: Experts | None = None) -> tuple[Dial, ...]:
     or, where a total size is asked for, with N and k.
     """
     base = held or baseline_experts(space)
-    n, k, s, width = (np.unique(getattr(space, name)).tolist() for name in Experts._fields)
+    n = np.unique(space.n_experts).tolist()
+    k = np.unique(space.n_active).tolist()
+    s = np.unique(space.n_shared).tolist()
+    width = np.unique(space.expert_width).tolist()
     ratio = _ratios(base, n, [b for b in k if space.rails.min_active <= b <= base.n_experts], width)
 
-    def made(
+    def dial_of(
         name: str, values: list[Experts], position: Array, lost: tuple[Array, list[str]]
     ) -> Dial:
         loss, held_texts = lost
@@ -151,22 +160,26 @@ def dials(space: DesignSpace, held: Experts | None = None) -> tuple[Dial, ...]:
             tuple(held_texts[low:high]),
         )
 
-    by_shared = [base._replace(n_shared=float(x)) for x in sorted({*s, base.n_shared})]
-    by_width = [base._replace(expert_width=int(x)) for x in sorted({*width, base.expert_width})]
+    all_shared = sorted({*s, base.n_shared})
+    all_widths = sorted({*width, base.expert_width})
+    by_shared = [base._replace(n_shared=float(n_shared)) for n_shared in all_shared]
+    by_width = [base._replace(expert_width=int(expert_width)) for expert_width in all_widths]
     if space.question.target_total_params is not None:
         by_width = [
             design
-            for x in by_width
-            for design in ([base] if x == base else _of_width(base, n, k, x.expert_width))
+            for design_at in by_width
+            for design in (
+                [base] if design_at == base else _of_width(base, n, k, design_at.expert_width)
+            )
         ]
-    shares = np.array([x.n_shared for x in by_shared])
-    wide = np.array([float(x.expert_width) for x in by_width])
+    shares = np.array([design.n_shared for design in by_shared])
+    wide = np.array([float(design.expert_width) for design in by_width])
     octaves = np.log2(space.n_active / space.n_experts)
-    share = np.array([x.n_active / x.n_experts for x in ratio])
+    share = np.array([design.n_active / design.n_experts for design in ratio])
     return (
-        made("ratio", ratio, share, _lost(space, octaves, np.log2(share), RATIO_WITHIN)),
-        made("shared", by_shared, shares, _lost(space, space.n_shared, shares, 1e-6)),
-        made("width", by_width, wide, _lost(space, space.expert_width, wide, 0.0)),
+        dial_of("ratio", ratio, share, _lost(space, octaves, np.log2(share), RATIO_WITHIN)),
+        dial_of("shared", by_shared, shares, _lost(space, space.n_shared, shares, 1e-6)),
+        dial_of("width", by_width, wide, _lost(space, space.expert_width, wide, 0.0)),
     )
 
 
@@ -220,7 +233,10 @@ def _lost(
 
 def _quality(space: DesignSpace, designs: list[Experts]) -> tuple[Array, Array]:
     """Lowest and highest law of designs of the baseline's depth and attention. [n] each"""
-    n, k, s, width = (np.array(axis, float) for axis in zip(*designs, strict=True))
+    n = np.array([design.n_experts for design in designs], float)
+    k = np.array([design.n_active for design in designs], float)
+    s = np.array([design.n_shared for design in designs], float)
+    width = np.array([design.expert_width for design in designs], float)
     mix = Mixes(n, k, s)
     body = space.bodies[0]
     ratios = law_ratios(

@@ -280,7 +280,8 @@ def mixes(grid: DesignGrid, baseline: Moe, placement: Placement) -> Mixes:
     experts = _values("n_experts", grid.n_experts, baseline.n_experts, 1)
     active = _values("n_active", grid.n_active, baseline.n_active, 1)
     shared = _values("n_shared", grid.n_shared, shared_experts(baseline), 0)
-    n, k, s = (axis.ravel() for axis in np.meshgrid(experts, active, shared, indexing="ij"))
+    axes = np.meshgrid(experts, active, shared, indexing="ij")
+    n, k, s = map(np.ravel, axes)
     keep = (k <= n) & (n % placement.expert_parallel == 0)
     return Mixes(n[keep], k[keep], s[keep])
 

@@ -69,8 +69,12 @@ class Region:
         """Standing in the cell beyond its region where it is expected to lose most, or None without
         one."""
         held = set(self.cells)
-        outside = [each for each in self.everywhere if each is not None and each.cell not in held]
-        return max(outside, key=lambda each: each.expected) if outside else None
+        outside = [
+            standing
+            for standing in self.everywhere
+            if standing is not None and standing.cell not in held
+        ]
+        return max(outside, key=lambda standing: standing.expected) if outside else None
 
 
 @dataclass(frozen=True)
@@ -133,17 +137,19 @@ def region_map(
     regions = []
     for number, column in enumerate(chosen):
         held = np.flatnonzero(holder == number)
+        index = int(cells.found[drawn.pool[column]])
+        everywhere = tuple(
+            drawn.of(column, cell) if drawn.allowed[cell, column] else None
+            for cell in range(len(cells))
+        )
         regions.append(
             Region(
                 letter=letter(number),
-                index=int(cells.found[drawn.pool[column]]),
-                words=cells.spaces[0].describe(int(cells.found[drawn.pool[column]])),
+                index=index,
+                words=cells.spaces[0].describe(index),
                 core=tuple(map(int, held[core[held]])),
                 edge=tuple(map(int, held[~core[held]])),
-                everywhere=tuple(
-                    drawn.of(column, cell) if drawn.allowed[cell, column] else None
-                    for cell in range(len(cells))
-                ),
+                everywhere=everywhere,
             )
         )
     return RegionMap(cells, scenario, tuple(regions), holder)
@@ -279,12 +285,12 @@ class TargetsChoice:
     @property
     def expected(self) -> float:
         """Expected loss, mean over the targets. [-]"""
-        return float(np.mean([each.expected_loss for each in self.at]))
+        return float(np.mean([standing.expected_loss for standing in self.at]))
 
     @property
     def worst(self) -> float:
         """Expected loss at the target where it is largest. [-]"""
-        return max(each.expected_loss for each in self.at)
+        return max(standing.expected_loss for standing in self.at)
 
 
 @dataclass(frozen=True)
@@ -317,7 +323,7 @@ class OneDesign:
         gains = (
             []
             if self.best is None
-            else [each.gain for each in self.best.at if each.gain is not None]
+            else [standing.gain for standing in self.best.at if standing.gain is not None]
         )
         return bool(gains) and all(gain.low > 1.0 for gain in gains)
 
@@ -379,6 +385,12 @@ def one_design(
         if baseline_index is None
         else next(iter(columns[cells.found[drawn.pool[columns]] == baseline_index]), None)
     )
+    cell_bests = tuple(
+        drawn.of(int(np.searchsorted(drawn.pool, cells.best[cell])), cell)
+        if cells.served[cell]
+        else None
+        for cell in cell_of
+    )
     return OneDesign(
         cells=cells,
         scenario=scenario,
@@ -386,12 +398,7 @@ def one_design(
         cell_of=cell_of,
         choices=tuple(choice(int(column)) for column in by_mean[:count]),
         least_worst=choice(int(by_worst[0])) if len(by_worst) else None,
-        own=tuple(
-            drawn.of(int(np.searchsorted(drawn.pool, cells.best[cell])), cell)
-            if cells.served[cell]
-            else None
-            for cell in cell_of
-        ),
+        own=cell_bests,
         baseline=None if baseline_column is None else choice(int(baseline_column)),
     )
 

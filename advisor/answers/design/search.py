@@ -181,7 +181,8 @@ def _evaluate(search: _Search, index: int, body: Body, width: Array) -> dict[str
     # model.
     n_batches = len(question.batches)
     gpus = body.setup.placement.gpus
-    speedup, tpot = (np.empty((n_batches, *active.shape), np.float32) for _ in range(2))
+    speedup = np.empty((n_batches, *active.shape), np.float32)
+    tpot = np.empty((n_batches, *active.shape), np.float32)
     n_draft = np.empty((n_batches, *active.shape), np.int16)
     score = np.empty(active.shape)
     for block, served_block in over_widths(
@@ -195,21 +196,23 @@ def _evaluate(search: _Search, index: int, body: Body, width: Array) -> dict[str
         over = tpot.max(axis=0) / question.max_tpot_s
         broken |= (over > 1.0).astype(np.uint16) << CONSTRAINTS.index("tpot")
         violation += np.log(np.maximum(over, 1.0))
-    shape = active.shape
-    spread = {
-        "body": np.full(shape, index, np.int8),
-        "n_experts": np.broadcast_to(column.n_experts.astype(np.int32), shape),
-        "n_active": np.broadcast_to(column.n_active.astype(np.int32), shape),
-        "n_shared": np.broadcast_to(column.n_shared.astype(np.float32), shape),
-        "expert_width": np.broadcast_to(width.astype(np.int32), shape),
+    columns: dict[str, NDArray] = {
+        "body": np.full(active.shape, index, np.int8),
+        "n_experts": column.n_experts.astype(np.int32),
+        "n_active": column.n_active.astype(np.int32),
+        "n_shared": column.n_shared.astype(np.float32),
+        "expert_width": width.astype(np.int32),
         "total_params": total,
         "active_params": active,
-        "largest_batch": np.broadcast_to(size.largest_batch.astype(np.float32), shape),
+        "largest_batch": size.largest_batch.astype(np.float32),
         "failed": broken,
         "violation": violation,
         "score": score,
     }
-    flat = {name: np.ascontiguousarray(values).reshape(-1) for name, values in spread.items()}
+    flat = {
+        name: np.ascontiguousarray(np.broadcast_to(values, active.shape)).reshape(-1)
+        for name, values in columns.items()
+    }
     rows = {"speedup": speedup, "tpot_s": tpot, "n_draft": n_draft, "quality": quality}
     return flat | {name: values.reshape(len(values), -1) for name, values in rows.items()}
 
@@ -277,6 +280,8 @@ def _baseline(body: Body, question: Question, drafts: NDArray[np.int64]) -> Base
         mix.shared_share,
         mix.n_active,
     )
+    scalar_shape = Shape(*(np.asarray(values).reshape(()) for values in vars(shape).values()))
+    score = question.score(setup.placement.gpus, served_baseline.speedup, served_baseline.tpot_s)
     return Baseline(
         n_experts=moe.n_experts,
         n_active=moe.n_active,
@@ -286,11 +291,9 @@ def _baseline(body: Body, question: Question, drafts: NDArray[np.int64]) -> Base
         active_params=float(counts.active_nonembedding),
         activation=float(activation[0]),
         dense_equivalent=float(quality_of(body, mix, width, active, question)[0]),
-        shape=Shape(*(np.asarray(x).reshape(()) for x in vars(shape).values())),
+        shape=scalar_shape,
         served=served_baseline,
-        score=float(
-            question.score(setup.placement.gpus, served_baseline.speedup, served_baseline.tpot_s)[0]
-        ),
+        score=float(score[0]),
     )
 
 
@@ -324,7 +327,8 @@ def serve_many(
     space: DesignSpace, indices: NDArray[np.intp], batches: Array
 ) -> tuple[Array, Array]:
     """(speedup, time per token [s]) of designs of the space at any batches, [nB, n]."""
-    gain, tpot = (np.empty((len(batches), len(indices))) for _ in range(2))
+    gain = np.empty((len(batches), len(indices)))
+    tpot = np.empty((len(batches), len(indices)))
     for body in np.unique(space.body[indices]):
         at = np.flatnonzero(space.body[indices] == body)
         chosen = indices[at]

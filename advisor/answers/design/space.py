@@ -228,10 +228,8 @@ def _prefill_s(body: Body, shape: MoeShape, touched: Touched, batches: Array) ->
         )
         return np.asarray(sum(parts.values()))
 
-    (with_chunk, without), (all_with, all_without) = (
-        step_rows(setup, column),
-        step_tokens(setup, column),
-    )
+    with_chunk, without = step_rows(setup, column)
+    all_with, all_without = step_tokens(setup, column)
     decoding_s = (
         layers_s(without, all_without, touched.steps[0]) if without.any() else np.zeros_like(column)
     )
@@ -404,12 +402,12 @@ def measured_gap(
     gaps = measured_curve.plain_step_s / curve_for(by_fit, question.batches, [0]).plain_step_s - 1.0
     rows = np.arange(len(question.batches))
     columns = np.searchsorted(drafts, served.n_draft[:, 0])
-    measured = measured_curve.speedup[rows, columns], measured_curve.tpot_s[rows, columns]
-    fitted = served.speedup[:, 0], served.tpot_s[:, 0]
-    (speedup, tpot_ms), (fit_speedup, fit_tpot_ms) = (
-        (question.mean_speedup(*each), question.mean_tpot_s(each[1]) * 1e3)
-        for each in (measured, fitted)
-    )
+    measured_tpot_s = measured_curve.tpot_s[rows, columns]
+    speedup = question.mean_speedup(measured_curve.speedup[rows, columns], measured_tpot_s)
+    tpot_ms = question.mean_tpot_s(measured_tpot_s) * 1e3
+    fitted_tpot_s = served.tpot_s[:, 0]
+    fit_speedup = question.mean_speedup(served.speedup[:, 0], fitted_tpot_s)
+    fit_tpot_ms = question.mean_tpot_s(fitted_tpot_s) * 1e3
     lengths = [str(k) for k in dict.fromkeys(served.n_draft[:, 0].tolist())]
     k = f"K = {lengths[0]}" if len(lengths) == 1 else f"K = {', '.join(lengths)} by batch"
     note = (

@@ -53,7 +53,8 @@ from advisor.predict.scenario import Scenario, build_scenario
 from advisor.prediction import AdvisorError
 
 SHAPE_EXAMPLE = "61L h7168 N256 k8 s1 w2048"
-_HEAD_DIM, _KV_HEADS = 128, 8  # Llama-3's
+_HEAD_DIM = 128  # Llama-3's
+_KV_HEADS = 8  # Llama-3's
 _VOCABULARY = 151_936  # Qwen3's
 NEAR = 1.5
 """Choice of this project: shipped models within this factor of a target size may start from it, the
@@ -434,8 +435,11 @@ def _solved(near: Architecture, targets: Mapping[str, float]) -> tuple[Architect
     shared = shared_experts(moe)
     experts = np.unique([*grid.n_experts, moe.n_experts]) if two else np.array([moe.n_experts])
     active = np.unique([*grid.n_active, moe.n_active]) if two else np.array([moe.n_active])
-    n, k = (axis.ravel().astype(float) for axis in np.meshgrid(experts, active, indexing="ij"))
-    n, k = n[k <= n], k[k <= n]
+    axes = np.meshgrid(experts, active, indexing="ij")
+    n, k = [axis.ravel().astype(float) for axis in axes]
+    possible = k <= n
+    n = n[possible]
+    k = k[possible]
     width = widths(grid, near, Placement())
     mix = Mixes(n[:, None], k[:, None], np.full((len(n), 1), shared))
     size = weights(near, moe_shape(near, mix, width))

@@ -134,11 +134,8 @@ def option_groups(words: Sequence[str]) -> list[list[str]]:
     is_option = [
         word != "-m" and re.match(r"--|-[a-zA-Z]", word) for word in words
     ]  # `python -m` has none
-    starts = [
-        0,
-        *(place for place, starts_option in enumerate(is_option) if starts_option),
-        len(words),
-    ]
+    option_starts = [place for place, starts_option in enumerate(is_option) if starts_option]
+    starts = [0, *option_starts, len(words)]
     return [list(words[start:end]) for start, end in pairwise(starts)]
 
 
@@ -313,7 +310,8 @@ def check_line(
 
     is_served_as : whether another checkpoint than the wanted one is as good.
     """
-    (yours, theirs), (ours, names) = _flags(given), _flags(wanted)
+    yours, theirs = _flags(given)
+    ours, names = _flags(wanted)
     if not yours:
         raise AdvisorError(
             "no flag was found; paste a launch line such as `vllm serve MODEL "

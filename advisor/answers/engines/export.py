@@ -85,26 +85,24 @@ def export_scenario(
         and any(item.k_running for item in ranges)
     ):
         check_draft_model(method, None, needed=True)
-    export = export_engine_config(
-        engine,
-        ExportRequest(
-            ranges=per_rank(ranges, setup.placement.attention_groups),
-            method=method,
-            served=_served(setup, model, max_running_requests),
-            draft_model=default_draft_model(setup) if draft_model is None else draft_model,
-            file_name=str(folder / file_name) if folder else file_name,
-            parallel_drafting=setup.drafter.parallel_drafting,
-            multi_layer=method == "mtp" and _model_type(setup) in _mtp_support(engine).multi_layer,
-            version=engine_version,
-            context_matters=contexts is not None and contexts.matters,
-            graphs=default_graphs(setup, engine, engine_version),
-            priced=setup.graphs is not None and setup.scenario.graph_sizes is None,
-            token_budget=token_budget(setup.hardware),
-            target_k=int(
-                k_running_at(ranges, min(setup.scenario.batch_size, ranges[-1].batch_end))
-            ),
-        ),
+    target_batch = min(setup.scenario.batch_size, ranges[-1].batch_end)
+    multi_layer = method == "mtp" and _model_type(setup) in _mtp_support(engine).multi_layer
+    request = ExportRequest(
+        ranges=per_rank(ranges, setup.placement.attention_groups),
+        method=method,
+        served=_served(setup, model, max_running_requests),
+        draft_model=default_draft_model(setup) if draft_model is None else draft_model,
+        file_name=str(folder / file_name) if folder else file_name,
+        parallel_drafting=setup.drafter.parallel_drafting,
+        multi_layer=multi_layer,
+        version=engine_version,
+        context_matters=contexts is not None and contexts.matters,
+        graphs=default_graphs(setup, engine, engine_version),
+        priced=setup.graphs is not None and setup.scenario.graph_sizes is None,
+        token_budget=token_budget(setup.hardware),
+        target_k=int(k_running_at(ranges, target_batch)),
     )
+    export = export_engine_config(engine, request)
     about = [contexts.text] if contexts is not None and contexts.matters else []
     return replace(export, warnings=(*export.warnings, *about, *_notes(setup, engine, model)))
 

@@ -114,7 +114,9 @@ def token_budget(hardware: Hardware) -> int:
     """Tokens of a step that the server allows by itself on an accelerator."""
     small, usual, large = TOKEN_BUDGETS
     gib = hardware.memory_bytes.value / GIB
-    return small if gib < 70 or "A100" in hardware.name else usual if gib < 160 else large
+    if gib < 70 or "A100" in hardware.name:
+        return small
+    return usual if gib < 160 else large
 
 
 def _token_budget(request: ExportRequest, config: Mapping[str, Any], words: list[str]) -> list[str]:
