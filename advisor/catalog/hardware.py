@@ -314,8 +314,8 @@ def _name_line(hardware_id: str) -> str:
     """Name of an accelerator by the line of its file, since forty whole profiles take longer than
     an answer."""
     text = (PROFILES / "hardware" / f"{hardware_id}.yaml").read_text(encoding="utf-8")
-    found = re.search(r'^name: "(.+)"$', text, re.MULTILINE)
-    return found[1] if found else load_hardware(hardware_id).name
+    name_match = re.search(r'^name: "(.+)"$', text, re.MULTILINE)
+    return name_match[1] if name_match else load_hardware(hardware_id).name
 
 
 @lru_cache(maxsize=1)
@@ -340,11 +340,13 @@ def boards_named(text: str) -> tuple[str, ...]:
     """
     words = _words_of(text)
     for wanted in (words, [word for word in words if not re.fullmatch(r"\d+gb", word)]):
-        asked = "".join(wanted)
-        if not any(map(str.isalpha, asked)) and len(asked) < 4:
+        spelling = "".join(wanted)
+        if not any(map(str.isalpha, spelling)) and len(spelling) < 4:
             continue
         known = _spelled().items()
-        if fits := [name for name, (has, starts) in known if set(wanted) <= has or asked in starts]:
+        if fits := [
+            name for name, (has, starts) in known if set(wanted) <= has or spelling in starts
+        ]:
             return tuple(fits)
     return ()
 
@@ -359,10 +361,10 @@ def hardware_meant(text: str) -> str | None:
     if text in hardware_ids():
         return text
     fits = boards_named(text)
-    said = {*_words_of(text), "sxm"}
-    exact = [name for name in fits if {*name_key(name).split("_")} <= said]
-    found = exact if len(exact) == 1 else fits
-    return found[0] if len(found) == 1 else None
+    allowed_words = {*_words_of(text), "sxm"}
+    exact = [name for name in fits if {*name_key(name).split("_")} <= allowed_words]
+    matches = exact if len(exact) == 1 else fits
+    return matches[0] if len(matches) == 1 else None
 
 
 def hardware_named(text: str) -> str:
@@ -372,11 +374,12 @@ def hardware_named(text: str) -> str:
     """
     if (meant := hardware_meant(text)) is not None:
         return meant
-    found = boards_named(text)
-    usual = [name for name in found if name in _COMMONEST] or found
+    boards = boards_named(text)
+    usual = [name for name in boards if name in _COMMONEST] or boards
     if len(usual) > 1:
         raise AdvisorError(
-            f"{text[:40]} may be {', '.join(found)}; say which, e.g. {found[-1]} or 8x{found[-1]}"
+            f"{text[:40]} may be {', '.join(boards)}; "
+            f"say which, e.g. {boards[-1]} or 8x{boards[-1]}"
         )
     return usual[0] if usual else text
 

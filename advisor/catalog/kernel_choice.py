@@ -159,18 +159,19 @@ def newest_versions(records: Iterable[FitRecord]) -> dict[str, tuple[tuple[int, 
 def _with_scales(records: list[FitRecord], scales: "ActivationScales") -> list[FitRecord]:
     """GEMM records of the kernels that `scales` asks for. A table that has one record alone keeps
     it."""
-    asked = ENDINGS[scales]
-    every = {record.id for record in records}
-    others = tuple(ending for ending in ENDINGS.values() if ending and ending != asked)
+    kernel_ending = ENDINGS[scales]
+    record_ids = {record.id for record in records}
+    others = tuple(ending for ending in ENDINGS.values() if ending and ending != kernel_ending)
     served = [
         record for record in records if not (others and record.kernel_source.endswith(others))
     ]
-    if not asked:
+    if not kernel_ending:
         return served
     return [
         record
         for record in served
-        if record.kernel_source.endswith(asked) or record.id + asked not in every
+        if record.kernel_source.endswith(kernel_ending)
+        or record.id + kernel_ending not in record_ids
     ]
 
 

@@ -301,7 +301,9 @@ class _Notes:
         self.kernels_of = ""
         measured_on = {record.hardware_id for record in self.records}
         if measured_on and hardware.id not in measured_on:
-            self.kernels_of = " and ".join(load_hardware(one).name for one in sorted(measured_on))
+            self.kernels_of = " and ".join(
+                load_hardware(hardware_id).name for hardware_id in sorted(measured_on)
+            )
             self.warn("accelerator", f"Kernels were measured on {self.kernels_of}, the same chip.")
 
     def warn(self, part: str, text: str) -> None:
@@ -324,10 +326,10 @@ class _Notes:
 
     def roofline(self, part: str, what: str = "") -> None:
         """Note that a part rests on the profile alone."""
-        named = (what or part).capitalize()
+        label = (what or part).capitalize()
         self.warn(
             part,
-            f"{named}: not measured on {self.hardware.id}; by the data sheet, wider likely range.",
+            f"{label}: not measured on {self.hardware.id}; by the data sheet, wider likely range.",
         )
 
 
@@ -568,8 +570,8 @@ def attention_cost(
     then serves, at the smaller cache's bytes where another engine's tables show that these pay on
     this accelerator, else at the 16-bit time.
     """
-    kept = tuple(record for record in records if not _refused(records, record))
-    small = choose(kept, op, engine, "bf16", kernel_ending=_ending(kv_dtype))
+    accepted_records = tuple(record for record in records if not _refused(records, record))
+    small = choose(accepted_records, op, engine, "bf16", kernel_ending=_ending(kv_dtype))
     if kv_dtype == "bf16":
         return None if small is None else PricedAttention(_cost(hardware, op, small), small)
     plain = choose(records, op, engine, "bf16", kernel_ending=_ending("bf16"))

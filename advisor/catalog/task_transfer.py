@@ -225,12 +225,12 @@ def on_task(measured: Acceptance, transfer: Transfer) -> Acceptance:
         high=np.clip(value * np.exp(up), value, np.arange(len(value)) + 1.0),
         carried_from=_words(transfer.task_from),
     )
-    whose = "drafters of all kinds" if transfer.kind == ANY_KIND else "drafters of its kind"
+    drafters = "drafters of all kinds" if transfer.kind == ANY_KIND else "drafters of its kind"
     return _remarked(
         moved,
         f"Accepted lengths are carried from {_words(transfer.task_from)} to "
         f"{_words(transfer.task_to)}, odds of "
-        f"acceptance x {transfer.factor:.2f}, as {transfer.n_heads} {whose} show it "
+        f"acceptance x {transfer.factor:.2f}, as {transfer.n_heads} {drafters} show it "
         f"({counted(transfer.n_laboratories, 'laboratory', 'laboratories')}).",
     )
 

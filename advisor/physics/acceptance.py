@@ -249,20 +249,24 @@ def parse_acceptance(
     if not stripped:
         raise AdvisorError(f"acceptance is empty; {_GRAMMAR}")
     if "@" in stripped:
-        given = dict(sorted(_length_at(one)[::-1] for one in stripped.split(",")))
-        if len(given) < stripped.count("@"):
+        length_at_k = dict(sorted(_length_at(point)[::-1] for point in stripped.split(",")))
+        if len(length_at_k) < stripped.count("@"):
             raise AdvisorError(f"acceptance={_shown(text)}: a K is given twice")
-        said = " and ".join(
-            f"{length:g} tokens a round at K = {at}" for at, length in given.items()
+        points_text = " and ".join(
+            f"{length:g} tokens a round at K = {at}" for at, length in length_at_k.items()
         )
         others = (
             "longer drafts accept no more"
-            if len(given) > 1
+            if len(length_at_k) > 1
             else "other K follow the measured curves' shape"
         )
-        source = f"{said}, as given; {others}"
+        source = f"{points_text}, as given; {others}"
         return _from_points(
-            np.array([*given]), np.array([*given.values()]), k_max, bool(borrowed), source
+            np.array([*length_at_k]),
+            np.array([*length_at_k.values()]),
+            k_max,
+            bool(borrowed),
+            source,
         )
     if "," in stripped or number_of(stripped) is not None:
         return _from_list(_probabilities(stripped), k_max, bool(borrowed))
