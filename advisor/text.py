@@ -56,7 +56,8 @@ def with_prefix(value: float, unit: str) -> str:
 
 def counted(number: int, one: str, many: str = "") -> str:
     """Number with its noun, `1 row`, `1,200 rows`. `many` where it is not `one` with an s."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+    noun = one if number == 1 else many or one + "s"
+    return f"{number:,} {noun}"
 
 
 def listed(names: Sequence[str]) -> str:
@@ -306,7 +307,8 @@ MERITS: Mapping[str, Merit] = {
 
 def tier_text(tier: str, extrapolated: bool) -> str:
     """A tier, and whether the value lies outside the data."""
-    return f"{tier}{', outside the data' if extrapolated else ''}"
+    ending = ", outside the data" if extrapolated else ""
+    return f"{tier}{ending}"
 
 
 _RISKY = r"[=+\-@|%\uff1d\uff0b\uff0d\uff20]"

@@ -167,6 +167,10 @@ def parse_adjustment(text: str) -> Adjustment:
         if not set(values) <= set(FACTORS) or np.linalg.eigvalsh(_matrix(correlation)).min() < 0.0:
             raise ValueError("unknown factor, or correlations that cannot be")
         split = {name: value.split("/") for name, value in values.items()}
+        factors = {
+            name: _number(value, 1.0 / MAX_FACTOR, MAX_FACTOR) for name, (value, _) in split.items()
+        }
+        log_sd = {name: _number(sd, 0.0, MAX_LOG_SD) for name, (_, sd) in split.items()}
         return Adjustment(
             hardware_id=hardware_id,
             engine=engine,
@@ -174,11 +178,8 @@ def parse_adjustment(text: str) -> Adjustment:
             n_points=count,
             data=data_digest,
             own=hardware_digest,
-            factors={
-                name: _number(value, 1.0 / MAX_FACTOR, MAX_FACTOR)
-                for name, (value, _) in split.items()
-            },
-            log_sd={name: _number(sd, 0.0, MAX_LOG_SD) for name, (_, sd) in split.items()},
+            factors=factors,
+            log_sd=log_sd,
             correlation=correlation,
             learnt=learnt,
             growth=growth,

@@ -247,6 +247,8 @@ class _Candidates:
         # Engines pick kernels by shape, so what measured the very shape beats any fit's error on
         # other shapes.
         measured = record.id in self.rows
+        measured_s = self.seconds(record) if measured else math.inf
+        fit_error = math.inf if record.loso_median is None else record.loso_median
         return (
             self.slow(record),
             record.dtype not in TABLE_DTYPES[self.dtype],
@@ -255,9 +257,9 @@ class _Candidates:
             self.says_little(record),
             version_key(record.version) != newest.get(record.engine),
             not measured,
-            self.seconds(record) if measured else math.inf,
+            measured_s,
             record.n_shapes < MIN_SHAPES,
-            math.inf if record.loso_median is None else record.loso_median,
+            fit_error,
             record.id,
         )
 

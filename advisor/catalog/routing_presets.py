@@ -90,7 +90,7 @@ def not_learnt(text: str) -> list[str]:
 
 
 def _own_constant(group: str) -> Banded:
-    value, low, high = (float(number) for number in group.split("/"))
+    value, low, high = map(float, group.split("/"))
     return Banded(
         value=value,
         low=low,
@@ -159,7 +159,8 @@ def one_domain(preset: RoutingPreset, moe: Moe) -> RoutingPreset:
     unrelated tokens share more experts (J = k/N (1 + CV^2) grows), and a sequence has less that is
     its own (phi falls). Any preset moves by the same two factors, the ends of its ranges too.
     """
-    mixed, single = (load_routing_preset(name) for name in _MIXED_AND_ONE)
+    mixed = load_routing_preset(_MIXED_PRESET)
+    single = load_routing_preset(_ONE_DOMAIN_PRESET)
     alike = (1.0 + single.load_cv.value**2) / (1.0 + mixed.load_cv.value**2)
     less = single.affinity.value / mixed.affinity.value
     most = (moe.n_experts / moe.n_active - 1.0) ** 0.5
@@ -194,7 +195,8 @@ ONE_DOMAIN = ("coding", "math")
 """Kinds of text that are one domain, as domains were counted (measurements/union_experts)."""
 DOMAINS = "docs/decisions/0031-prompts-domains-hosts.md"
 _FINE = "class-fine-one-shared"
-_MIXED_AND_ONE = ("qwen3.6-35b-a3b", f"{_FINE}-one-domain")
+_MIXED_PRESET = "qwen3.6-35b-a3b"
+_ONE_DOMAIN_PRESET = f"{_FINE}-one-domain"
 """One model under mixed traffic and under single domains (measurements/union_experts)."""
 
 

@@ -29,10 +29,9 @@ _BY_SHARED_SHARE = ("class-fine-no-shared", "class-quarter-shared", "class-half-
 # Not the class with one shared of nine: its one router was measured on other traffic than the 18
 # models, and the step between the two measurements would be read as what one shared expert does.
 _COARSE = "class-coarse-top2"
-_COARSE_UP_TO, _FINE_FROM = (
-    16.0,
-    64.0,
-)  # experts; between them lie only three unlike measured models
+# Experts; between them lie only three unlike measured models.
+_COARSE_UP_TO = 16.0
+_FINE_FROM = 64.0
 _SCATTER = {"load_cv": math.log(1.6), "affinity": math.log(1.4), "stickiness": math.log(1.4)}
 """Log half-width of a class at 80 %: how far its measured members lie from its preset
 (profiles/routing)."""
@@ -208,8 +207,9 @@ def moved_routing(text: str, moe: Moe) -> tuple[RoutingPreset | None, str] | Non
     Raises AdvisorError for a text that is none.
     """
     try:
-        preset_id, *counts = text.split(",")
-        (n0, k0, s0), (n, k, s) = ([float(count) for count in group.split("/")] for group in counts)
+        preset_id, origin, design = text.split(",")
+        n0, k0, s0 = map(float, origin.split("/"))
+        n, k, s = map(float, design.split("/"))
         if not (1.0 <= k0 <= n0 < math.inf and 0.0 <= s0 < math.inf):
             raise ValueError("no counts of experts")
     except ValueError as error:

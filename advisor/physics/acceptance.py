@@ -348,13 +348,13 @@ def _curves() -> dict[str, AcceptanceCurve]:
 
 def _length_at(text: str) -> tuple[float, int]:
     """X and K of `X@K`, refused with one sentence where it is no such thing."""
-    left, _, right = (field.strip() for field in text.partition("@"))
-    if number_of(left) is None or not re.fullmatch(r"[0-9]{1,9}", right):
+    length_text, _, draft_text = map(str.strip, text.partition("@"))
+    if number_of(length_text) is None or not re.fullmatch(r"[0-9]{1,9}", draft_text):
         raise AdvisorError(
             f"acceptance={_shown(text)}: expected an accepted length and a whole K, as in 2.4@3"
         )
-    length = float(left)
-    at = int(right)
+    length = float(length_text)
+    at = int(draft_text)
     if not 1 <= at <= MAX_DRAFT:
         raise AdvisorError(
             f"acceptance={_shown(text)}: K={at} is out of range; choose 1 to {MAX_DRAFT}"

@@ -168,10 +168,9 @@ def measured_attention(mixer: Mixer, costs: KernelCosts, load: AttentionLoad) ->
         return MeasuredAttention(
             mixer, module, layers | {"T_m": module.time_s(rows, load.context + load.tokens)}
         )
-    one_token, shortest_context = (
-        np.asarray(1.0),
-        np.asarray(module.shortest - 1.0),
-    )  # the tables count the new token in the context
+    one_token = np.asarray(1.0)
+    # The tables count the new token in the context.
+    shortest_context = np.asarray(module.shortest - 1.0)
 
     def core(sequences: Floats, tokens: Floats, context: Floats) -> Array:
         load_here = replace(load, sequences=sequences, tokens=tokens, context=context)

@@ -178,7 +178,8 @@ def draw_total(
     times = np.empty((len(names), *shape))
     factors = np.empty((len(draws.routing_z), len(names)))
     for place, name in enumerate(names):
-        times[place], factors[:, place] = components[name], draws.factor[name]
+        times[place] = components[name]
+        factors[:, place] = draws.factor[name]
     total = _weighted_sums(factors, times.reshape(len(names), -1)).reshape(-1, *shape)
     if routed_low is not None and routed_high is not None:
         routed = components["routed"]

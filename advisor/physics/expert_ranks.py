@@ -272,6 +272,7 @@ def rank_counts(
     node = rank // sources.ranks_per_node
     home = source // sources.ranks_per_node
     first_node, _ = _first_visits(node)
+    other_nodes = (first_node & (node != home)).sum(axis=(0, 3))
     so_far = batch * np.arange(1, tokens + 1)[:, None]
     return RankCounts(
         touched=touched,
@@ -281,7 +282,7 @@ def rank_counts(
         touched_overall=(by_expert > 0).sum(axis=2).astype(float),
         reached=np.cumsum(reached.sum(axis=0), axis=0) / so_far,
         other_rank=from_others.sum(axis=2) / (so_far * active),
-        other_nodes=np.cumsum((first_node & (node != home)).sum(axis=(0, 3)), axis=0) / so_far,
+        other_nodes=np.cumsum(other_nodes, axis=0) / so_far,
     )
 
 

@@ -392,13 +392,12 @@ class _Arms:
         """Fields of a `Curve` that are the arms' own."""
         ran = self.verify.ran
         shape = self.round_s.shape
+        verify_ratio = np.asarray(laws.verification_ratio(self.verify_s, self.plain_s[:, None]))
         return {
             "plain_step_s": self.plain_s,
             "verify_step_s": self.verify_s,
             "round_s": self.round_s,
-            "verify_ratio": np.asarray(
-                laws.verification_ratio(self.verify_s, self.plain_s[:, None])
-            ),
+            "verify_ratio": verify_ratio,
             "touched_plain": self.plain.touched,
             "touched_verify": np.broadcast_to(self.verify.touched, shape),
             "plain_components": self.plain_components,
@@ -597,8 +596,9 @@ def _pass(
     ends: tuple[End, ...] = (
         ("value",) if setup.routing is None or central_only else ("value", "low", "high")
     )
-    touched = (every := touched_at_ends(setup, computed, tokens, ends))[0]
-    beside = every[1:]
+    touched_by_end = touched_at_ends(setup, computed, tokens, ends)
+    touched = touched_by_end[0]
+    beside = touched_by_end[1:]
     step = step_as_run(setup, batch, tokens, context, touched, ran)
     # Only where routing has a band of its own: uniform routing and dense models have none.
     fewer, more = _routed_only(setup, computed, tokens, beside) if len(beside) else (None, None)

@@ -65,8 +65,9 @@ def warnings_of(setup: Setup) -> tuple[str, ...]:
     scenario = setup.scenario
     architecture = setup.architecture
     placement = setup.placement
-    warnings = [
-        *([FORCED] if setup.adjustment is not None and setup.adjustment.forced else []),
+    is_forced = setup.adjustment is not None and setup.adjustment.forced
+    warnings = [FORCED] if is_forced else []
+    warnings += [
         *_memory_warnings(scenario, setup.memory, placement),
         *block_warnings(setup),
         *architecture.warnings,
@@ -272,9 +273,9 @@ def block_warnings(setup: Setup) -> list[str]:
         for n in range(1, gpus)
         if gpus % n == 0 and (n == 1 or moe.expert_width % (n * _BLOCK) == 0)
     )
+    refuses = "may refuse" if pads else "refuses"
     return [
-        f"{engine.name} {'may refuse' if pads else 'refuses'} to load this: {ways} ranks cut "
-        "experts "
+        f"{engine.name} {refuses} to load this: {ways} ranks cut experts "
         f"{moe.expert_width:,} wide to {moe.expert_width // ways:,}, no multiple of the fp8 "
         f"blocks of {_BLOCK}. Spread "
         f"whole experts over the {gpus} GPUs (--ep {gpus}), or take --tp {ranks}."

@@ -218,11 +218,13 @@ class Scenario(ScenarioFields):
         """The context that the lengths say, where it is left out beside both of them."""
         if not isinstance(values, dict) or "context_tokens" in values:
             return values
-        lengths = (values.get("input_tokens"), values.get("output_tokens"))
-        if None in lengths:
+        input_tokens = values.get("input_tokens")
+        output_tokens = values.get("output_tokens")
+        if None in (input_tokens, output_tokens):
             return values
         try:
-            prompt, output = (int(length or 0) for length in lengths)
+            prompt = int(input_tokens or 0)
+            output = int(output_tokens or 0)
         except (TypeError, ValueError, OverflowError):
             return values  # the field's own check says what is wrong
         return values | {"context_tokens": int(mean_context(prompt, output))}
@@ -573,7 +575,8 @@ def _csv_loads(name: str, data: bytes, n_experts: int) -> Array:
     if not cells:
         raise AdvisorError(f"{name} has no rows; expected one for each layer and expert")
     layers = sorted({layer for layer, _ in cells})
-    first, last = (sum(layer == end for layer, _ in cells) for end in (layers[0], layers[-1]))
+    first = sum(layer == layers[0] for layer, _ in cells)
+    last = sum(layer == layers[-1] for layer, _ in cells)
     # Files are written layer by layer: one that was cut lacks rows of its last.
     if last < (1.0 - MOST_MISSING) * first:
         raise AdvisorError(

@@ -329,7 +329,8 @@ def touched_at_ends(
     shape = MoeShape.of(setup.architecture)
     if shape is None:
         return np.zeros((len(ends), *np.broadcast_shapes(np.shape(batch), np.shape(tokens))))
-    experts, active = float(shape.n_experts), max(float(shape.n_active), 1.0)  # type: ignore[arg-type]
+    experts = float(shape.n_experts)  # type: ignore[arg-type]
+    active = max(float(shape.n_active), 1.0)  # type: ignore[arg-type]
     # A load is at most 1, which bounds the variation of k of N: a preset of another shape may
     # exceed it.
     most = float(np.sqrt(experts / active - 1.0))

@@ -466,28 +466,33 @@ def _build(fields: Fields, label: str, warnings: list[str]) -> Architecture:
         warnings.append(
             f"attention is counted as {formats.attention} throughout; the checkpoint has {others}"
         )
+    tie_embeddings = fields.flag("tie_word_embeddings", default=dialect.tie_embeddings)
+    dense = build_dense(fields, dialect, n_experts, ffns)
+    mtp_modules = _mtp_modules(fields)
+    mtp_block = _mtp_block(fields, dialect, n_layers)
+    max_context_tokens = fields.optional_count(
+        "max_position_embeddings",
+        "model_max_length",
+        "max_seq_len",
+        "n_positions",
+        minimum=1,
+        maximum=MAX_CONTEXT,
+    )
     return Architecture(
         id=OWN,
         name=label,
         hidden_size=hidden,
         vocab_size=vocabulary,
-        tie_embeddings=fields.flag("tie_word_embeddings", default=dialect.tie_embeddings),
+        tie_embeddings=tie_embeddings,
         mixers=mixers,
-        dense=build_dense(fields, dialect, n_experts, ffns),
+        dense=dense,
         moe=moe,
-        mtp_modules=_mtp_modules(fields),
-        mtp_block=_mtp_block(fields, dialect, n_layers),
+        mtp_modules=mtp_modules,
+        mtp_block=mtp_block,
         dtypes=formats.weight_dtypes,
         kv_cache_dtype=formats.kv_cache,
         activation_scheme=formats.activation_scheme,
-        max_context_tokens=fields.optional_count(
-            "max_position_embeddings",
-            "model_max_length",
-            "max_seq_len",
-            "n_positions",
-            minimum=1,
-            maximum=MAX_CONTEXT,
-        ),
+        max_context_tokens=max_context_tokens,
         warnings=tuple(dict.fromkeys(warnings)),
         extra_params=_extra_params(fields, hidden, ffns, moe),
         lookup_params=_lookup_params(fields, n_layers),

@@ -6,7 +6,7 @@ from __future__ import annotations
 from advisor.catalog.hf.dialects import Dialect, LayerKind
 from advisor.catalog.hf.fields import MAX_CONTEXT, MAX_HEADS, Fields
 from advisor.catalog.hf.layers import compress_ratios, is_compressed
-from advisor.physics.architecture import Mixer
+from advisor.physics.architecture import Mixer, MixerKind
 
 _DEFAULT_COMPRESSION = {"compressed_sparse_attention": 4, "heavily_compressed_attention": 128}
 
@@ -338,11 +338,19 @@ def _latent(
     index = (
         _index_params(fields, hidden, query_rank or hidden) if sparse and not index_shared else 0
     )
-    pooled = (
-        fields.optional_count("index_kpool", minimum=1, maximum=MAX_CONTEXT) or 1
-    )  # tokens of one index key
+    # Tokens of one index key.
+    pooled = fields.optional_count("index_kpool", minimum=1, maximum=MAX_CONTEXT) or 1
+    kind: MixerKind = "mla"
+    window_tokens = None
+    if sparse:
+        kind = "sparse"
+        window_tokens = fields.count("index_topk")
+    elif sliding:
+        kind = "sliding"
+        window_tokens = window_of(fields)
+    index_elements = -(-fields.count("index_head_dim") // pooled) if index else 0
     return Mixer(
-        kind="sparse" if sparse else "sliding" if sliding else "mla",
+        kind=kind,
         count=1,
         projection_params=params + index + hidden,
         replicated_params=query_down + key_value_down + index,
@@ -351,12 +359,8 @@ def _latent(
         query_heads=heads,
         flops_per_head_and_key=2 * (2 * latent + rope),
         prompt_flops_per_head_and_key=0 if sparse else 2 * (nope + rope + value_dim),
-        window_tokens=fields.count("index_topk")
-        if sparse
-        else window_of(fields)
-        if sliding
-        else None,
-        index_elements_per_token=-(-fields.count("index_head_dim") // pooled) if index else 0,
+        window_tokens=window_tokens,
+        index_elements_per_token=index_elements,
     )
 
 
