@@ -128,15 +128,15 @@ class MoeSweep:
         columns = self.columns(point, name) | {
             "checked_error": self._check(point, kernel, x, choices[-1])
         }
-        made = self._captured(
+        case = self._captured(
             columns,
             point,
             choices,
             lambda layer, choice: run_layer(kernel, x, layer, choice),
             name != "expert_loop",
         )
-        made.account = lambda touched_experts: self.account(point, touched_experts)
-        return made
+        case.account = lambda touched_experts: self.account(point, touched_experts)
+        return case
 
     def _choices(self, point: list[Any]) -> list[Choice]:
         k, batch, per_sequence, _ = point

@@ -134,13 +134,13 @@ class ResultFolder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             wanted = set(finished_blocks)
-            kept = [row for row in read_rows(self.path) if row["block"] in wanted]
-            write_atomically(self.data, rows_text(kept, header=True))
+            finished_rows = [row for row in read_rows(self.path) if row["block"] in wanted]
+            write_atomically(self.data, rows_text(finished_rows, header=True))
         except OSError as error:
             raise ProfilingError(
                 f"cannot write results to {self.path}: {error}; choose another --output"
             ) from error
-        return len(kept)
+        return len(finished_rows)
 
     def append(self, rows: list[dict[str, Any]]) -> None:
         """Add a finished block's rows and push them to the disk."""

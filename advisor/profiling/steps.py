@@ -269,10 +269,11 @@ class Stage:
         usable = {
             name: kernel for name, kernel in attentions.items() if not isinstance(kernel, str)
         }
-        found = sorted(
-            available_kernels(self.context).items(), key=lambda one: one[0] == "expert_loop"
+        candidates = sorted(
+            available_kernels(self.context).items(),
+            key=lambda named_kernel: named_kernel[0] == "expert_loop",
         )
-        moes = {n: k for n, k in found if not isinstance(k, str)}
+        moes = {n: k for n, k in candidates if not isinstance(k, str)}
         first = usable.get("two_products") or next(iter(usable.values()))
         moe_name = self._best({n: (k, first) for n, k in moes.items()}, session)
         attention_name = self._best({n: (moes[moe_name], a) for n, a in usable.items()}, session)

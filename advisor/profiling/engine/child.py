@@ -164,18 +164,18 @@ class Strategy:
         """
         calls = self.calls
         self.calls = []
-        found = []
+        touched_counts = []
         for table, count in calls:
             if count == tokens:
-                found.append(table.touched(table.counted_to, count))
+                touched_counts.append(table.touched(table.counted_to, count))
             table.counted_to += count
         for table in self.tables.values():
             place = int(table.place[0])
             if not calls:
                 starts = range(table.counted_to, place - tokens + 1, tokens)
-                found += [table.touched(start, tokens) for start in starts]
+                touched_counts += [table.touched(start, tokens) for start in starts]
             table.counted_to = place
-        return found
+        return touched_counts
 
 
 _DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
@@ -231,10 +231,10 @@ class Engine:
         self.count, self.scheduled = 0, list[int]()
         schedule = self.scheduler.schedule
 
-        def watched(*arguments: Any, **named: Any) -> Any:
+        def watched(*arguments: Any, **keywords: Any) -> Any:
             """Note how many tokens of each sequence a step carries: whether all decode, and K is
             obeyed."""
-            output = schedule(*arguments, **named)
+            output = schedule(*arguments, **keywords)
             self.scheduled = list(output.num_scheduled_tokens.values())
             return output
 
@@ -360,15 +360,15 @@ class Engine:
 
     def _sampling(self, cell: Cell) -> Any:
         most = max(1, min(most_tokens(self.plan, cell), self.longest - cell.context))
-        named: dict[str, Any] = {
+        parameters: dict[str, Any] = {
             "max_tokens": most,
             "ignore_eos": True,
             "temperature": 1.0,
             "detokenize": False,
         }
         if self.plan.drafter == "ngram":
-            named["allowed_token_ids"] = list(range(NGRAM_WORDS))
-        return self.sampling(**named)
+            parameters["allowed_token_ids"] = list(range(NGRAM_WORDS))
+        return self.sampling(**parameters)
 
 
 def most_tokens(plan: Plan, cell: Cell) -> int:
@@ -422,9 +422,11 @@ def main(arguments: list[str]) -> int:
     to do here."""
     request = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
     path = Path(arguments[1])
-    given: dict[str, Any] = request["plan"]
-    given |= {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
-    plan = Plan(**given)
+    plan_values: dict[str, Any] = request["plan"]
+    plan_values |= {
+        name: tuple(value) for name, value in plan_values.items() if isinstance(value, list)
+    }
+    plan = Plan(**plan_values)
     lines: list[dict[str, Any]] = request["lines"]
     deadline = request["deadline"]
     os.environ |= {

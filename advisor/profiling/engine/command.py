@@ -326,13 +326,13 @@ def _price(plan: Plan, budget_s: float) -> str:
 def _hardware(options: argparse.Namespace, *, again: bool) -> str:
     """The accelerator's JSON as given, or this processor's with the best rates so far: other work
     speeds none up."""
-    kept = options.output / "hardware.json"
+    saved_path = options.output / "hardware.json"
     try:
         path = (
             Path(options.hardware)
             if options.hardware
-            else kept
-            if again and kept.exists()
+            else saved_path
+            if again and saved_path.exists()
             else None
         )
         was = path.read_text(encoding="utf-8") if path else ""
@@ -415,13 +415,13 @@ def _next(plan: Plan, outcome: Outcome, program: str, typed: Sequence[str]) -> l
 def _without(typed: Sequence[str], *names: str) -> list[str]:
     """Words of a command line without some options and their values, and without --resume."""
     words = iter(typed)
-    kept = []
+    remaining = []
     for word in words:
         if word in names:
             next(words)
         elif word != "--resume" and word.split("=")[0] not in names:
-            kept.append(word)
-    return kept
+            remaining.append(word)
+    return remaining
 
 
 def _table(plan: Plan, rows: list[dict[str, str]]) -> list[str]:
@@ -453,7 +453,7 @@ def _measure(plan: Plan, options: argparse.Namespace) -> int:
         print(text, file=stream, flush=True)
 
     say(_price(plan, options.budget_s))
-    own = (
+    hardware_files = (
         {plan.hardware: _hardware(options, again=options.resume)}
         if plan.hardware == "hardware.json"
         else {}
@@ -464,11 +464,11 @@ def _measure(plan: Plan, options: argparse.Namespace) -> int:
         python=options.engine_python,
         budget_s=options.budget_s - (time.monotonic() - began),
         resume=options.resume,
-        beside=own,
+        beside=hardware_files,
         on_progress=lambda at: say(f"[{at.elapsed_s:6.1f} s] {at.done}/{at.total} {at.message}"),
         should_stop=StopOnSignal("stopping; --resume goes on from here"),
     )
-    if own and outcome.status == "complete":
+    if hardware_files and outcome.status == "complete":
         write_atomically(options.output / plan.hardware, _hardware(options, again=True))
     if options.json:
         print(json.dumps(asdict(outcome)))
