@@ -310,7 +310,7 @@ Part = Literal[
     "all-reduce",
     "expert exchange",
 ]
-_REFIT_FACTOR = {part: one.factor for one in KERNELS for part in one.parts}
+_REFIT_FACTOR = {part: component.factor for component in KERNELS for part in component.parts}
 """The factor of a refit that scales each part's kernels."""
 
 
@@ -429,13 +429,16 @@ def overhead_constant(setup: Setup, symbol: str, name: str, field: str) -> Const
             ConstantUse(symbol, name, value, unit, "fitted", ""), setup.adjustment, key
         )
     if not shared:
-        said = {"eager_per_layer_s": EAGER_SOURCE, "between_graphs_s": BETWEEN_SOURCE}.get(field)
+        measured_source = {
+            "eager_per_layer_s": EAGER_SOURCE,
+            "between_graphs_s": BETWEEN_SOURCE,
+        }.get(field)
         return ConstantUse(
             symbol,
             name,
             value,
             "s",
-            *(("measured", said) if said else ("assumed", "docs/model.md")),
+            *(("measured", measured_source) if measured_source else ("assumed", "docs/model.md")),
         )
     scenario = setup.scenario
     part = setup.hardware
@@ -531,6 +534,6 @@ def _refitted(use: ConstantUse, adjustment: Adjustment | None, factor: str) -> C
     if adjustment is None:
         return use
     log_sd = adjustment.log_sd.get(factor)
-    found = f"{adjustment.label} (data {adjustment.data}): docs/measurements.md"
-    source = "; ".join(filter(None, (use.source, found)))
+    refit_source = f"{adjustment.label} (data {adjustment.data}): docs/measurements.md"
+    source = "; ".join(filter(None, (use.source, refit_source)))
     return replace(use, source=source, stderr=None if log_sd is None else use.value * log_sd)

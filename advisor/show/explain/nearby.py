@@ -321,10 +321,12 @@ def _shown(
     return [
         same
         | {
-            "measured_at": at,
-            "measured_s": float(own),
-            "model_s": float(ours),
-            "ratio": float(ours / own),
+            "measured_at": shape_label,
+            "measured_s": float(measured_s),
+            "model_s": float(predicted_s),
+            "ratio": float(predicted_s / measured_s),
         }
-        for at, own, ours in zip(labels[:count], nearest["latency_s"], model, strict=False)
+        for shape_label, measured_s, predicted_s in zip(
+            labels[:count], nearest["latency_s"], model, strict=False
+        )
     ]

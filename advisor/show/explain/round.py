@@ -283,13 +283,13 @@ def _accepted(b: Builder, setup: Setup, k: int) -> Quantity:
 def _prefill(b: Builder, setup: Setup, batch: float) -> tuple[Quantity, Quantity]:
     """Prefill charged to one output token, of every sequence and of the others alone. 0 where no
     lengths are given."""
-    found = prompt_cost(setup, np.array([batch]))
-    if found is None:
+    prompt = prompt_cost(setup, np.array([batch]))
+    if prompt is None:
         return Quantity(0.0, "s"), Quantity(0.0, "s")
-    prompt = _prompt(b, found)
-    length = Quantity(found.output_tokens)
-    sequences = float(found.sequences[0])
-    values: Values = {"T_prompt": prompt, "OSL": length}
+    prompt_time = _prompt(b, prompt)
+    length = Quantity(prompt.output_tokens)
+    sequences = float(prompt.sequences[0])
+    values: Values = {"T_prompt": prompt_time, "OSL": length}
     head = Head("prefill", "Prefill charged to one output token", "pf", "s")
     charged = b.add(head, laws.prefill, {**values, "S": sequences})
     head = Head("waiting", "Prefill of the others between two tokens of a user", "pf_others", "s")

@@ -527,15 +527,19 @@ def _attention(b: Builder, run: Pass) -> tuple[Quantity, Quantity | None]:
         for n, layer in enumerate(layers, 1)
     }
     whole = b.add_sum(sum_head, parts)
-    kept = {
+    cached_parts = {
         name: part
         for (name, part), layer in zip(parts.items(), layers, strict=True)
         if layer.mixer.kind != "linear"
     }
-    if len(kept) == len(parts) or not kept or not reread_share(run.architecture, run.costs):
-        return whole, whole if kept else None
+    if (
+        len(cached_parts) == len(parts)
+        or not cached_parts
+        or not reread_share(run.architecture, run.costs)
+    ):
+        return whole, whole if cached_parts else None
     return whole, b.add_sum(
-        Head("cached", "Attention of layers with a cache", "T_cached", "s"), kept
+        Head("cached", "Attention of layers with a cache", "T_cached", "s"), cached_parts
     )
 
 

@@ -88,12 +88,12 @@ def to_pdf(report: Report, *, brief: bool) -> bytes:
 
     if not brief:
         return typeset_pdf(report, sections(report), report.verdict)
-    made = typeset_pdf(report, brief_sections(report), brief_title(report))
-    bare = len(_PAGE.findall(made)) > 1
+    page_pdf = typeset_pdf(report, brief_sections(report), brief_title(report))
+    bare = len(_PAGE.findall(page_pdf)) > 1
     return (
         typeset_pdf(report, brief_sections(report, linked=False), brief_title(report))
         if bare
-        else made
+        else page_pdf
     )
 
 
@@ -197,8 +197,8 @@ def render(report: Report, form: Format, *, brief: bool = False) -> bytes:
 def file_name(scenario: Scenario, form: Format, date: dt.date) -> str:
     """A name for the file: model, accelerator, date and hash. Nothing of a user's own stands in
     it."""
-    named = "" if scenario.is_private else f"{scenario.model_id}-{scenario.hardware_id}-"
-    return f"advice-{named}{date}-{scenario.hash}.{form}"
+    subject = "" if scenario.is_private else f"{scenario.model_id}-{scenario.hardware_id}-"
+    return f"advice-{subject}{date}-{scenario.hash}.{form}"
 
 
 def document_of(report: Report) -> dict[str, Any]:

@@ -88,7 +88,7 @@ def key_figures(report: Report) -> tuple[tuple[str, str, str], ...]:
     ratio = MERITS["speedup"]
     tpot = MERITS["tpot"]
     rate = MERITS["tokens_per_s_per_gpu"]
-    said = contradicted(report.advice, answer.n_draft)
+    contradiction = contradicted(report.advice, answer.n_draft)
     likely = f"likely range {_band(speedup.low, speedup.high)}"
     last = (
         rate.name,
@@ -107,7 +107,11 @@ def key_figures(report: Report) -> tuple[tuple[str, str, str], ...]:
     first = "Draft length, modelled" if report.decided else "Draft length"
     return (
         (first, f"K = {answer.n_draft}", f"fastest in {answer.p_best:.0%} of cases"),
-        (ratio.name, ratio.text(speedup.value), f"{said}; {likely}" if said else likely),
+        (
+            ratio.name,
+            ratio.text(speedup.value),
+            f"{contradiction}; {likely}" if contradiction else likely,
+        ),
         (tpot.name, tpot.text(answer.tpot_s), answer.per_user),
         last,
     )
@@ -120,7 +124,7 @@ def sections(report: Report) -> tuple[Section, ...]:
         accepted_lengths(report.advice.setup.acceptance, 1),
         "Accepted length, bonus token included.",
     )
-    found: tuple[tuple[str, Iterable[Block] | None], ...] = (
+    body: tuple[tuple[str, Iterable[Block] | None], ...] = (
         (
             "Question",
             (Paragraph(report.question), table_block(matrix(("Setting", "Value"), settings, "ll"))),
@@ -160,7 +164,7 @@ def sections(report: Report) -> tuple[Section, ...]:
             tuple(typeset_block(block) for block in blocks if getattr(block, "items", True)),
             is_reference,
         )
-        for part, is_reference in ((found, False), (reference, True))
+        for part, is_reference in ((body, False), (reference, True))
         for title, blocks in part
         if blocks is not None
     )
@@ -307,16 +311,19 @@ def _components(report: Report) -> tuple[Block, ...]:
         Column("Plain step, ms", itemgetter(1), "{:.3f}".format),
         Column(f"Round with K = {report.advice.curve_k}, ms", itemgetter(2), "{:.3f}".format),
     )
-    said = f"{finding} {correction_text(report.advice)}".rstrip()
-    return Paragraph(said), FigureBlock("components", finding), table_block(Table(columns, parts))
+    text = f"{finding} {correction_text(report.advice)}".rstrip()
+    return Paragraph(text), FigureBlock("components", finding), table_block(Table(columns, parts))
 
 
 def _engines(report: Report) -> tuple[Block, ...]:
     why = plain_text(
         report.advice.k_by_batch, report.scenario.batch_size, report.advice.recommendation.n_draft
     )
-    said = (Paragraph(why),) if why else ()
-    return (*said, *(block for engine in report.engines for block in engine_blocks(engine)))
+    reason_blocks = (Paragraph(why),) if why else ()
+    return (
+        *reason_blocks,
+        *(block for engine in report.engines for block in engine_blocks(engine)),
+    )
 
 
 def _schedule(report: Report) -> tuple[Block, ...]:
@@ -362,7 +369,7 @@ def _constants(report: Report) -> TableBlock:
     known = references(report)
     number = Column[tuple[str, Constant]](
         "Source no.",
-        lambda row: 1 + next(i for i, one in enumerate(known) if one.endswith(row[1].source)),
+        lambda row: 1 + next(i for i, source in enumerate(known) if source.endswith(row[1].source)),
     )
     columns = (*(column for column in NAMED if column.label != "Source"), number)
     return table_block(Table(columns, list(report.constants.items())))
@@ -371,11 +378,11 @@ def _constants(report: Report) -> TableBlock:
 def references(report: Report) -> tuple[str, ...]:
     """All sources: those of the answer, then those of the constants shown that are not among
     them."""
-    found = list(report.sources)
+    sources = list(report.sources)
     for constant in report.constants.values():
-        if not any(text.endswith(constant.source) for text in found):
-            found.append(constant.source)
-    return tuple(found)
+        if not any(text.endswith(constant.source) for text in sources):
+            sources.append(constant.source)
+    return tuple(sources)
 
 
 def _identity(report: Report) -> tuple[Block, ...]:
@@ -417,12 +424,12 @@ _LONGEST_LINE = 300
 
 def brief_title(report: Report) -> str:
     """The answer and the engine it holds for."""
-    said = headline(report.advice, report.advice.recommendation.n_draft)
+    verdict = headline(report.advice, report.advice.recommendation.n_draft)
     if report.decided:
-        said = "your own measured runs decide K"
+        verdict = "your own measured runs decide K"
     return (
         f"{model_name(report.scenario.model_id)}, {engine_of(report.scenario.engine)[0]}: "
-        f"{said[:1].lower()}{said[1:]}"
+        f"{verdict[:1].lower()}{verdict[1:]}"
     )
 
 
@@ -439,14 +446,17 @@ def brief_sections(report: Report, *, linked: bool = True) -> tuple[Section, ...
     command = _command(report)
     has_link = linked and 0 < len(report.share_query) <= _LONGEST_LINK
     run = (*command, _link(report)) if has_link else command
-    found = (
+    page_sections = (
         Section("In short", (Paragraph(_in_short(report)),)),
         Section("Speedup by batch size", (Paragraph(finding), FigureBlock("speedup", finding))),
         Section("Cost", (Paragraph(cost),)),
         Section("What would change it", _doubts(report)),
         *((Section("What to run" if command else "The app", run),) if run else ()),
     )
-    return tuple(Section(one.title, tuple(map(typeset_block, one.blocks))) for one in found)
+    return tuple(
+        Section(section.title, tuple(map(typeset_block, section.blocks)))
+        for section in page_sections
+    )
 
 
 def _in_short(report: Report) -> str:
@@ -477,9 +487,9 @@ def _in_short(report: Report) -> str:
         else answer.n_draft
     )
     row = advice.drafts[k]
-    said = contradicted(advice, k)
+    contradiction = contradicted(advice, k)
     do = f"Turn on K = {k}{' with the command below' * command} and measure a day of traffic"
-    if command and len({one.n_draft for one in advice.to_serve}) > 1:
+    if command and len({k_range.n_draft for k_range in advice.to_serve}) > 1:
         do = (
             f"Turn on K by batch with the command below, K = {k} here, and measure a day of traffic"
         )
@@ -498,7 +508,7 @@ def _in_short(report: Report) -> str:
         )
     expect = (
         f"{do}; expect {row.speedup_low:.1f} to "
-        f"{row.speedup_high:.1f}x{f' ({said})' if said else ''}."
+        f"{row.speedup_high:.1f}x{f' ({contradiction})' if contradiction else ''}."
     )
     gain = gain_text(row.speedup_low, row.p_gain, advice.gain_factor, advice.counting)
     refused = block_warnings(advice.setup)
@@ -555,14 +565,18 @@ def _link(report: Report) -> Block:
 def _command(report: Report) -> tuple[Block, ...]:
     """The launch line of the scenario's engine, long lists folded to their ends, and its file.
     Empty without one."""
-    own = next(
-        (one for one in report.engines if one.engine == report.scenario.engine and not one.problem),
+    engine = next(
+        (
+            setup
+            for setup in report.engines
+            if setup.engine == report.scenario.engine and not setup.problem
+        ),
         None,
     )
-    if own is None:
+    if engine is None:
         return ()
-    whole = _packed(own.launch_line)
-    lines = _packed(_LIST.sub(r"\1...,", own.launch_line))
+    whole = _packed(engine.launch_line)
+    lines = _packed(_LIST.sub(r"\1...,", engine.launch_line))
     if len(lines) > _LONGEST_COMMAND:
         return (
             Paragraph(
@@ -573,17 +587,22 @@ def _command(report: Report) -> tuple[Block, ...]:
     draft = (
         f"; {DRAFT_MODEL_PLACEHOLDER}: your {drafter_name(report.advice.setup.drafter)} checkpoint"
     )
-    notes = [text for text in own.warnings if text.startswith(("write the path", "weights as "))]
-    named = draft * (DRAFT_MODEL_PLACEHOLDER in lines) + "".join(f"; {text}" for text in notes)
-    whose = own.file_name and f"; {own.file_name}: "
-    held = json.dumps(json.loads(own.config_json)) if own.file_name else ""
-    beside = whose and whose + (held if len(held) <= _LONGEST_FILE else "in the full report")
+    notes = [text for text in engine.warnings if text.startswith(("write the path", "weights as "))]
+    draft_note = draft * (DRAFT_MODEL_PLACEHOLDER in lines) + "".join(f"; {text}" for text in notes)
+    file_note = engine.file_name and f"; {engine.file_name}: "
+    held = json.dumps(json.loads(engine.config_json)) if engine.file_name else ""
+    beside = file_note and file_note + (
+        held if len(held) <= _LONGEST_FILE else "in the full report"
+    )
     return (
-        Code(lines, f"{engine_of(report.scenario.engine)[0]}, launch line{named}{folded}{beside}"),
+        Code(
+            lines,
+            f"{engine_of(report.scenario.engine)[0]}, launch line{draft_note}{folded}{beside}",
+        ),
     )
 
 
 def _packed(command: str) -> str:
     """A shell command with as many whole options on a line as fit. A shell reads the same words."""
-    options = [one.replace(" ", "\0") for one in option_texts(command)]
+    options = [option.replace(" ", "\0") for option in option_texts(command)]
     return " \\\n  ".join(wrapped(" ".join(options), 96, "")).replace("\0", " ")

@@ -313,7 +313,8 @@ def _row(row: Mapping[Any, Any]) -> dict[str, Any]:
 
 def _cells(sweep_map: SweepMap) -> dict[str, Any]:
     cells = [
-        {"x": x, "y": y} | {name: one[name] for name in _CELL} for x, y, one in map_cells(sweep_map)
+        {"x": x, "y": y} | {name: cell[name] for name in _CELL}
+        for x, y, cell in map_cells(sweep_map)
     ]
     return {"says": map_text(sweep_map), "x": sweep_map.x, "y": sweep_map.y, "cells": cells}
 
