@@ -70,7 +70,8 @@ def live_answer(
     scenario = advice.scenario
     fixed = np.isin(curve.batches, schedule_values(setup, curve).batches)
     price = price_of(setup.hardware, usd_per_hour)
-    return {
+    cliffs = kernel_cliffs(curve, advice.curve_column)
+    axes = {
         "key": scenario.hash,
         "borrowed": printable(borrowed_from(advice)),
         "batch": scenario.batch_size,
@@ -80,20 +81,26 @@ def live_answer(
         "largest": setup.memory.largest_batch,
         "drafts": curve.drafts.tolist(),
         "k": advice.curve_k,
+    }
+    curves = {
         "speedup": rounded(curve.speedup),
         "low": rounded(curve.low),
         "high": rounded(curve.high),
         "tiers": curve.tier.tolist(),
         "tpot_ms": rounded(curve.tpot_s * 1e3),
         "rate": rounded(curve.tokens_per_s_per_gpu),
+    }
+    loading = {
         "experts": rounded(experts_growth(advice)),
         "loading": rounded(expected_ratio(advice) - 1.0),
         "twin": dense_twin(advice),
-        "cliffs": [
-            [cliff.first, cliff.last] for cliff in kernel_cliffs(curve, advice.curve_column)
-        ],
+        "cliffs": [[cliff.first, cliff.last] for cliff in cliffs],
+    }
+    draws = {
         "draws": packed(curve.draws[:, :, 1:]),
         "accepted": _accepted(advice),
+    }
+    limits = {
         "limit_ms": scenario.max_tpot_ms,
         "usd_per_hour": None if price is None else price.usd_per_hour,
         "price": "" if price is None else price.short,
@@ -104,6 +111,8 @@ def live_answer(
             "counted": PUBLISHED_COUNTED,
             "hardly": HARDLY,
         },
+    }
+    measurements = {
         "published": _points(published, scenario.drafter_id),
         "record": advice.gain_factor,
         "counting": advice.counting.removeprefix("counting "),
@@ -114,6 +123,7 @@ def live_answer(
         "fit": _fit(advice),
         "warnings": [printable(text) for text in advice.warnings],
     }
+    return axes | curves | loading | draws | limits | measurements
 
 
 def _enough(advice: Advice) -> list[bool]:
@@ -271,7 +281,8 @@ def launch(advice: Advice, *, follows_own: bool = False) -> dict[str, str]:
     if not follows_own and {k_range.n_draft for k_range in advice.to_serve} != {
         advice.recommendation.n_draft
     }:
-        command["title"] = f"Launch on {engine}: {f'K = {k}' if k else 'no drafts'} here"
+        drafting = f"K = {k}" if k else "no drafts"
+        command["title"] = f"Launch on {engine}: {drafting} here"
     return command
 
 
@@ -301,10 +312,8 @@ def beside_schedule(advice: Advice, command: str) -> str:
         )
     gain = gain_over_doublings(ranges, schedule_values(advice.setup, advice.curve))
     slower = 1.0 - gain.static_speedup[k] / gain.schedule_speedup
-    return (
-        f"K = {k} throughout: "
-        f"{f'{slower:.1%} slower than K by batch' if slower >= 5e-4 else 'as fast'}."
-    )
+    speed = f"{slower:.1%} slower than K by batch" if slower >= 5e-4 else "as fast"
+    return f"K = {k} throughout: {speed}."
 
 
 def engine_of(engine_id: str) -> tuple[str, bool]:
@@ -332,25 +341,24 @@ def live_why(advice: Advice) -> dict[str, Any]:
     shape = curve.speedup.shape
     parts = curve.round_components
     zero = np.zeros(shape)
+    group_times_s = [
+        sum((parts.get(component, zero) for component in names), zero) for names in GROUPS.values()
+    ]
     verified = curve.verify_step_s / curve.plain_step_s[:, None]
-    return {
+    axes = {
         "key": advice.scenario.hash,
         "batch": advice.scenario.batch_size,
         "batches": curve.batches.astype(int).tolist(),
         "drafts": curve.drafts.tolist(),
         "k": advice.recommendation.n_draft or advice.curve_k,
+    }
+    times = {
         "groups": list(GROUPS),
-        "ms": rounded(
-            np.stack(
-                [
-                    sum((parts.get(component, zero) for component in names), zero)
-                    for names in GROUPS.values()
-                ]
-            )
-            * 1e3
-        ),
+        "ms": rounded(np.stack(group_times_s) * 1e3),
         "accepted": rounded(curve.accepted_length),
         "speedup": rounded(curve.speedup),
+    }
+    amdahl = {
         "experts": None if moe is None else moe.n_experts,
         "touched": [rounded(curve.touched_plain), rounded(curve.touched_verify)],
         "share": rounded(_routed_share(advice)),
@@ -358,6 +366,7 @@ def live_why(advice: Advice) -> dict[str, Any]:
         "amdahl": rounded(expected_ratio(advice)),
         "hidden": rounded(hidden_loading(advice, verified)),
     }
+    return axes | times | amdahl
 
 
 def expected_ratio(advice: Advice) -> Array:

@@ -44,10 +44,10 @@ class ShownAnswer(Advice):
 
     def _repr_html_(self) -> str:
         answer = short_answer(self, [])
-        head, *more = (html.escape(line) for line in answer.head if line)
+        lines = [html.escape(line) for line in answer.head if line]
         cells = answer.table.frame.to_html(index=False, border=0)
         tail = html.escape("\n".join(answer.tail[1:]))
-        return f"<b>{head}</b><br>{' '.join(more)}{cells}<pre>{tail}</pre>"
+        return f"<b>{lines[0]}</b><br>{' '.join(lines[1:])}{cells}<pre>{tail}</pre>"
 
 
 def _check(value: Any, kind: Any, expected: str) -> None:

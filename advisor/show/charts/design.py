@@ -187,13 +187,15 @@ def _dial_alt(dial: Dial) -> str:
         else f"{current_loss:.1%} of the time is lost"
     )
     held = dial.held[dial.own] if dial.held else ""
+    held_by = f", by {held}" if held else ""
+    quickest = held_value(dial, dial.best)
+    current = dial_value(dial, dial.own)
+    first = dial_value(dial, 0)
+    last = dial_value(dial, len(dial.loss) - 1)
     return (
-        f"By {what} at equal quality least time is at {held_value(dial, dial.best)}; held at "
-        "yours, "
-        f"{dial_value(dial, dial.own)}, {here}{held and f', by {held}'}. Turned alone from "
-        f"{dial_value(dial, 0)} to "
-        f"{dial_value(dial, len(dial.loss) - 1)}, quality by the most cautious law goes from "
-        f"{dial.quality_low[0]:.0%} to {dial.quality_low[-1]:.0%}."
+        f"By {what} at equal quality least time is at {quickest}; held at yours, {current}, "
+        f"{here}{held_by}. Turned alone from {first} to {last}, quality by the most cautious law "
+        f"goes from {dial.quality_low[0]:.0%} to {dial.quality_low[-1]:.0%}."
     )
 
 
@@ -301,7 +303,8 @@ def pareto_chart(
 
 def _add_mark(figure: go.Figure, mark: Mark, top: float) -> None:
     symbol, size, color = _MARKS[mark.kind]
-    low, high = (100 * edge for edge in mark.quality)
+    low = 100 * mark.quality[0]
+    high = 100 * mark.quality[1]
     whisker = {"line": {"color": color, "width": 3}, "showlegend": False, "hoverinfo": "skip"}
     figure.add_scatter(x=[mark.speed] * 2, y=[low, min(high, top)], mode="lines", **whisker)
     figure.add_scatter(
@@ -328,7 +331,8 @@ def rule_chart(rule: BatchRule, what: str, batch: float, own: tuple[str, float])
         yaxis={"title": {"text": name}, "ticksuffix": "%", "nticks": 5, "rangemode": "tozero"},
     )
     figure.update_layout(showlegend=True, legend=_LEGEND | {"traceorder": "reversed"})
-    (edges, low), (_, high) = _steps(x, 100 * near[0]), _steps(x, 100 * near[1])
+    edges, low = _steps(x, 100 * near[0])
+    _, high = _steps(x, 100 * near[1])
     _add_area(
         figure,
         edges,

@@ -130,11 +130,17 @@ def _finding(sweep_map: SweepMap, speedup: np.ndarray) -> str:
 def _left_out(sweep_map: SweepMap) -> str:
     full = (sweep_map.has & ~sweep_map.fits).any()
     missing = (~sweep_map.has).any()
-    why = ["do not fit in memory"] * bool(full) + ["are not in the grid"] * bool(missing)
-    said = [f"Empty cells {' or '.join(why)}."] * bool(why)
-    return " ".join(
-        said + [f"{sweep_map.left_out} more values are not drawn."] * bool(sweep_map.left_out)
-    )
+    reasons = []
+    if full:
+        reasons.append("do not fit in memory")
+    if missing:
+        reasons.append("are not in the grid")
+    sentences = []
+    if reasons:
+        sentences.append(f"Empty cells {' or '.join(reasons)}.")
+    if sweep_map.left_out:
+        sentences.append(f"{sweep_map.left_out} more values are not drawn.")
+    return " ".join(sentences)
 
 
 def _table(sweep_map: SweepMap) -> pd.DataFrame:
@@ -176,31 +182,31 @@ def design_regions_chart(found: RegionMap) -> Chart:
         _REGION_HEAD_PX + _REGION_ROW_PX * len(cells) + 18 * len(found.regions),
     )
     n = len(REGION_TINTS)
+    tint_of_cell = np.where(found.holder >= 0, found.holder % n, np.nan)[cells]
+    colors = [
+        (edge / n, tint)
+        for number, tint in enumerate(REGION_TINTS)
+        for edge in (number, number + 1)
+    ]
+    labels = [[_label(found, int(cell)) for cell in row] for row in cells]
     add_cells(
         figure,
-        np.where(found.holder >= 0, found.holder % n, np.nan)[cells],
+        tint_of_cell,
         (-0.5, n - 0.5),
-        [
-            (edge / n, tint)
-            for number, tint in enumerate(REGION_TINTS)
-            for edge in (number, number + 1)
-        ],
-        [[_label(found, int(cell)) for cell in row] for row in cells],
+        colors,
+        labels,
         customdata=[[_region_hover(found, int(cell)) for cell in row] for row in cells],
         hovertemplate="%{customdata}<extra></extra>",
         hoverongaps=False,
     )
     edges = [cell for region in found.regions for cell in region.edge]
     for row, column in zip(*np.nonzero(np.isin(cells, edges)), strict=True):
-        (x0, x1), (y0, y1) = (
-            (float(at) - _EDGE_INSET, float(at) + _EDGE_INSET) for at in (column, row)
-        )
         figure.add_shape(
             type="rect",
-            x0=x0,
-            x1=x1,
-            y0=y0,
-            y1=y1,
+            x0=float(column) - _EDGE_INSET,
+            x1=float(column) + _EDGE_INSET,
+            y0=float(row) - _EDGE_INSET,
+            y1=float(row) + _EDGE_INSET,
             line={"color": CELL_TEXT, "width": 1.5, "dash": "dash"},
         )
     for number, region in enumerate(found.regions):
@@ -246,15 +252,17 @@ def _region_hover(region_map: RegionMap, cell: int) -> str:
             f"{each.gain.high:.2f})"
         )
     )
+    place = region_map.cells.places[region_map.cells.space_of[cell]]
+    batch = region_map.cells.batches[cell]
+    likely_loss = f"{each.low:.1%} to {each.high:.1%}"
+    best_alone = f"{space.describe(best_design)}, {best_tpot_s * 1e3:.2f} ms"
     return (
         f"<b>{region.letter}: {region.words}</b><br>"
-        f"Batch {region_map.cells.batches[cell]:,.0f} on "
-        f"{region_map.cells.places[region_map.cells.space_of[cell]]}<br>"
+        f"Batch {batch:,.0f} on {place}<br>"
         f"{each.tpot_s * 1e3:.2f} ms per token at K = {each.n_draft}, {each.tier}<br>"
-        f"Expected loss {each.expected_loss:.1%} ({each.low:.1%} to {each.high:.1%}), central "
-        f"{each.loss:.1%}<br>"
+        f"Expected loss {each.expected_loss:.1%} ({likely_loss}), central {each.loss:.1%}<br>"
         f"Tie with the best in {each.chance:.0%}<br>"
-        f"Own best: {space.describe(best_design)}, {best_tpot_s * 1e3:.2f} ms{gain}"
+        f"Own best: {best_alone}{gain}"
     )
 
 

@@ -278,6 +278,8 @@ def chances_chart(kept: pd.DataFrame) -> Chart:
     figure = new_figure("Chance of a gain: stated and observed", "Stated chance", "Gained")
     add_diagonal(figure, 0, 1)
     gained = kept["happened"].to_numpy(float)
+    half_width = _Z_80 * np.sqrt(gained * (1.0 - gained) / kept["n"])
+    sides = [("bottom right", "top left")[place % 2] for place in range(len(kept))]
     add_points(
         figure,
         kept["stated"],
@@ -286,12 +288,8 @@ def chances_chart(kept: pd.DataFrame) -> Chart:
         marker("circle", 10, BLUE),
         mode="markers+text",
         text=[f"{n:,}" for n in kept["n"]],
-        textposition=[("bottom right", "top left")[place % 2] for place in range(len(kept))][::-1],
-        error_y={
-            "array": _Z_80 * np.sqrt(gained * (1.0 - gained) / kept["n"]),
-            "thickness": 1.5,
-            "width": 0,
-        },
+        textposition=sides[::-1],
+        error_y={"array": half_width, "thickness": 1.5, "width": 0},
         customdata=kept[["least", "most", "laboratories"]],
         hovertemplate="stated %{customdata[0]:.0%} to %{customdata[1]:.0%}: %{y:.0%} gained, "
         "%{text} rows of %{customdata[2]} laboratories<extra></extra>",

@@ -447,7 +447,8 @@ def _between_knots(
         edge = knots[0] if x.value <= knots[0][0] else knots[-1]
         return b.given(head, edge[1], note=note)
     right = next(number for number, knot in enumerate(knots) if knot[0] >= x.value)
-    (x_1, c_1), (x_2, c_2) = knots[right - 1], knots[right]
+    x_1, c_1 = knots[right - 1]
+    x_2, c_2 = knots[right]
     values: Values = {
         "x": x,
         "x_1": Quantity(x_1, x.unit),

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from functools import partial
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from textwrap import shorten
 from typing import Any, TypeVar
 
@@ -76,6 +76,10 @@ Answer = TypeVar("Answer")
 Written = TypeVar("Written")
 
 
+_Part = tuple[tuple[str, Iterable[Block] | None], ...]
+"""Titles of sections, each with its blocks; None where the report has no such section."""
+
+
 def percent(share: float | None) -> str:
     """A share in whole per cent, a dash for None."""
     return "-" if share is None else f"{share:.0%}"
@@ -95,15 +99,11 @@ def key_figures(report: Report) -> tuple[tuple[str, str, str], ...]:
         rate.text(answer.tokens_per_s_per_gpu),
         f"batch {report.scenario.batch_size:,}",
     )
-    usd, plain = (
-        report.spend and arm(report.spend).usd_per_million
-        for arm in map(attrgetter, ("chosen", "plain"))
-    )
+    usd = report.spend and report.spend.chosen.usd_per_million
+    plain = report.spend and report.spend.plain.usd_per_million
     if usd and plain:
-        beside = (
-            f"a million tokens{f', {digits(plain.value)} without drafts' * bool(answer.n_draft)}"
-        )
-        last = "Cost", f"{digits(usd.value)} USD", beside
+        without = f", {digits(plain.value)} without drafts" if answer.n_draft else ""
+        last = "Cost", f"{digits(usd.value)} USD", f"a million tokens{without}"
     first = "Draft length, modelled" if report.decided else "Draft length"
     return (
         (first, f"K = {answer.n_draft}", f"fastest in {answer.p_best:.0%} of cases"),
@@ -119,20 +119,19 @@ def key_figures(report: Report) -> tuple[tuple[str, str, str], ...]:
 
 def sections(report: Report) -> tuple[Section, ...]:
     """The body of a report, in reading order."""
-    settings = list(report.settings.items())
+    settings = matrix(("Setting", "Value"), list(report.settings.items()), "ll")
     lengths = table_block(
         accepted_lengths(report.advice.setup.acceptance, 1),
         "Accepted length, bonus token included.",
     )
-    body: tuple[tuple[str, Iterable[Block] | None], ...] = (
-        (
-            "Question",
-            (Paragraph(report.question), table_block(matrix(("Setting", "Value"), settings, "ll"))),
-        ),
+    answer: _Part = (
+        ("Question", (Paragraph(report.question), table_block(settings))),
         ("Answer", _answer(report)),
         ("Speedup by batch size", _curve(report)),
         ("Where the time goes", _components(report)),
         ("Experts on ranks", if_any(partial(ranks_blocks, report), report.ranks)),
+    )
+    exploration: _Part = (
         ("Over context", if_any(partial(over_context, report), report.over_context)),
         (
             "Other models at this load",
@@ -142,6 +141,8 @@ def sections(report: Report) -> tuple[Section, ...]:
         ("Which design to train", if_any(design, report.standing)),
         ("One design for several accelerators", if_any(regions_blocks, report.regions)),
         ("A sweep of scenarios", if_any(sweep_blocks, report.swept)),
+    )
+    use: _Part = (
         ("K by batch size", _schedule(report)),
         ("Engine configuration", _engines(report)),
         ("Validation", _validation(report)),
@@ -149,7 +150,7 @@ def sections(report: Report) -> tuple[Section, ...]:
         ("A measured run, diagnosed", if_any(diagnosed, report.diagnosis)),
         ("Assumptions", (Listing(report.assumptions), lengths)),
     )
-    reference: tuple[tuple[str, Iterable[Block]], ...] = (
+    reference: _Part = (
         ("Limits", (Listing(LIMITS),)),
         ("Cost and energy", cost_and_energy(report)),
         ("Constants of the accelerator", (_constants(report),)),
@@ -164,7 +165,10 @@ def sections(report: Report) -> tuple[Section, ...]:
             tuple(typeset_block(block) for block in blocks if getattr(block, "items", True)),
             is_reference,
         )
-        for part, is_reference in ((body, False), (reference, True))
+        for part, is_reference in (
+            (answer + exploration + use, False),
+            (reference, True),
+        )
         for title, blocks in part
         if blocks is not None
     )
@@ -354,13 +358,17 @@ def _validation(report: Report) -> tuple[Block, ...]:
     return Paragraph(text), table_block(Table(ERRORS, list(report.validation.items())))
 
 
+def _share(label: str, field: str, key: str) -> Column[tuple[str, Errors]]:
+    return Column(label, lambda row: getattr(row[1], field), percent, key)
+
+
 ERRORS: tuple[Column[tuple[str, Errors]], ...] = (
     Column("Published speedups of", itemgetter(0), key="group", words=True),
     Column("Points", lambda row: row[1].n, key="n"),
-    Column("Median error", lambda row: row[1].median_ape, percent, "median_error"),
-    Column("90th percentile", lambda row: row[1].p90_ape, percent, "p90_error"),
-    Column("Right side of 1x", lambda row: row[1].sign_accuracy, percent, "sign_right"),
-    Column("In the band", lambda row: row[1].coverage, percent, "in_band"),
+    _share("Median error", "median_ape", "median_error"),
+    _share("90th percentile", "p90_ape", "p90_error"),
+    _share("Right side of 1x", "sign_accuracy", "sign_right"),
+    _share("In the band", "coverage", "in_band"),
 )
 """How far predictions were off on each group of published speedups."""
 
@@ -462,7 +470,8 @@ def brief_sections(report: Report, *, linked: bool = True) -> tuple[Section, ...
 def _in_short(report: Report) -> str:
     advice = report.advice
     answer = report.advice.recommendation
-    no_room = f" But {text}" if (text := unlaunched_text(advice)) else ""
+    unlaunched = unlaunched_text(advice)
+    no_room = f" But {unlaunched}" if unlaunched else ""
     place = (
         f"{' '.join(place_text(advice))}, {_weights(advice)}, "
         f"{engine_of(report.scenario.engine)[0]}.{no_room}"
@@ -488,7 +497,8 @@ def _in_short(report: Report) -> str:
     )
     row = advice.drafts[k]
     contradiction = contradicted(advice, k)
-    do = f"Turn on K = {k}{' with the command below' * command} and measure a day of traffic"
+    with_command = " with the command below" if command else ""
+    do = f"Turn on K = {k}{with_command} and measure a day of traffic"
     if command and len({k_range.n_draft for k_range in advice.to_serve}) > 1:
         do = (
             f"Turn on K by batch with the command below, K = {k} here, and measure a day of traffic"
@@ -506,10 +516,8 @@ def _in_short(report: Report) -> str:
             "Leave speculation off unless your own measurement shows a gain at K = "
             f"{answer.n_draft}"
         )
-    expect = (
-        f"{do}; expect {row.speedup_low:.1f} to "
-        f"{row.speedup_high:.1f}x{f' ({contradiction})' if contradiction else ''}."
-    )
+    doubt = f" ({contradiction})" if contradiction else ""
+    expect = f"{do}; expect {row.speedup_low:.1f} to {row.speedup_high:.1f}x{doubt}."
     gain = gain_text(row.speedup_low, row.p_gain, advice.gain_factor, advice.counting)
     refused = block_warnings(advice.setup)
     likely = "Likely range: 8 of 10 simulated cases."
@@ -525,15 +533,17 @@ def _weights(advice: Advice) -> str:
     dtypes = advice.setup.architecture.dtypes
     stored = stored_format(advice.setup.architecture)
     part = "weights" if dtypes.attention == stored else "most weights"
-    return f"{part} in {'fp8 (128 x 128 blocks)' if stored == 'fp8_block' else stored}"
+    form = "fp8 (128 x 128 blocks)" if stored == "fp8_block" else stored
+    return f"{part} in {form}"
 
 
 def _doubts(report: Report) -> tuple[Block, ...]:
     advice = report.advice
     flips = flips_text(advice)
+    runs = published_text(advice)
     lines = [
         accepted_text(advice),
-        runs := published_text(advice),
+        runs,
         f"What would change K: {flips}." if flips else "",
     ]
     if (
@@ -584,20 +594,20 @@ def _command(report: Report) -> tuple[Block, ...]:
             ),
         )
     folded = "" if lines == whole else "; lists shortened (...): copy the whole from the app"
-    draft = (
-        f"; {DRAFT_MODEL_PLACEHOLDER}: your {drafter_name(report.advice.setup.drafter)} checkpoint"
-    )
     notes = [text for text in engine.warnings if text.startswith(("write the path", "weights as "))]
-    draft_note = draft * (DRAFT_MODEL_PLACEHOLDER in lines) + "".join(f"; {text}" for text in notes)
-    file_note = engine.file_name and f"; {engine.file_name}: "
-    held = json.dumps(json.loads(engine.config_json)) if engine.file_name else ""
-    beside = file_note and file_note + (
-        held if len(held) <= _LONGEST_FILE else "in the full report"
-    )
+    if DRAFT_MODEL_PLACEHOLDER in lines:
+        drafter = drafter_name(report.advice.setup.drafter)
+        notes.insert(0, f"{DRAFT_MODEL_PLACEHOLDER}: your {drafter} checkpoint")
+    remarks = "".join(f"; {text}" for text in notes)
+    file_note = ""
+    if engine.file_name:
+        content = json.dumps(json.loads(engine.config_json))
+        shown_content = content if len(content) <= _LONGEST_FILE else "in the full report"
+        file_note = f"; {engine.file_name}: {shown_content}"
     return (
         Code(
             lines,
-            f"{engine_of(report.scenario.engine)[0]}, launch line{draft_note}{folded}{beside}",
+            f"{engine_of(report.scenario.engine)[0]}, launch line{remarks}{folded}{file_note}",
         ),
     )
 

@@ -107,7 +107,7 @@ def accepted_lengths(acceptance: Acceptance, shortest: int = 0) -> Table[int]:
         Column(
             "extrapolated",
             lambda k: acceptance.extrapolated[k],
-            lambda it: "yes" if it else "no",
+            lambda extrapolated: "yes" if extrapolated else "no",
             "extrapolated",
             True,
         ),
@@ -179,9 +179,8 @@ def short_answer(
             advice.warnings,
             key=lambda text: (*(word not in text for word in _FIRST), text[:4] != "Your"),
         )
-        warnings = first[
-            : max(n_warnings, any(word in text for text in first[:1] for word in _FIRST))
-        ]
+        is_serious = any(word in text for text in first[:1] for word in _FIRST)
+        warnings = first[: max(n_warnings, 1 if is_serious else 0)]
         left = len(advice.warnings) - len(warnings)
         warning_texts = [f"warning: {text}" for text in warnings]
         below = (
@@ -197,7 +196,11 @@ def short_answer(
             break
     drafts_in_table = {row.n_draft for row in table.rows}
     drafts = runs_text([row.n_draft for row in advice.drafts if row.n_draft not in drafts_in_table])
-    left_out = [f"K = {drafts}"] * bool(drafts) + [counted(left, "more warning")] * bool(left)
+    left_out = []
+    if drafts:
+        left_out.append(f"K = {drafts}")
+    if left:
+        left_out.append(counted(left, "more warning"))
     return ShortAnswer([*head, ""], table, tail, ", ".join(left_out), end)
 
 
@@ -236,15 +239,14 @@ def _reasons(advice: Advice, n_texts: int) -> list[str]:
         else ""
     )
     measured_text = own_runs_text(advice)
-    return [
-        *(
-            [f"{one_k_text(advice, n_texts)} {pays}".rstrip()]
-            if len(advice.curve.drafts) > 1
-            else []
-        ),
-        *([f"What would change K: {flips}."] if flips else []),
-        f"How sure: times are {times}.{f' {measured_text}.' if measured_text else ''}",
-    ]
+    reasons = []
+    if len(advice.curve.drafts) > 1:
+        reasons.append(f"{one_k_text(advice, n_texts)} {pays}".rstrip())
+    if flips:
+        reasons.append(f"What would change K: {flips}.")
+    measured = f" {measured_text}." if measured_text else ""
+    reasons.append(f"How sure: times are {times}.{measured}")
+    return reasons
 
 
 def launch_lines(advice: Advice, export: Sequence[str], width: int) -> list[str]:

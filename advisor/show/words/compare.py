@@ -104,20 +104,21 @@ def _figure(speed: Speed, goal: Goal) -> str:
 def _effect(effect: Effect) -> dict[str, Any]:
     change = effect.change
     gains = effect.gain.items() if effect.before is not None else ()
+    gain_by_goal = {
+        goal: {
+            "value": gain.value,
+            "low": gain.low,
+            "high": gain.high,
+            "outcome": outcome_text(effect, goal),
+        }
+        for goal, gain in gains
+    }
     return {
         "kind": change.kind,
         "what": change.what,
         "before": None if effect.before is None else _speed(effect.before),
         "after": _speed(effect.after),
-        "gain": {
-            goal: {
-                "value": gain.value,
-                "low": gain.low,
-                "high": gain.high,
-                "outcome": outcome_text(effect, goal),
-            }
-            for goal, gain in gains
-        },
+        "gain": gain_by_goal,
         "tier": effect.tier,
         "extrapolated": effect.extrapolated,
         "other_acceptance": change.other_acceptance,
@@ -267,10 +268,8 @@ def finding(advices: Sequence[Advice], names: Sequence[str]) -> str:
     win_texts = []
     for name, answer in zip(names, answers, strict=True):
         if won := [what for winner, what in best if winner is answer]:
-            win_texts.append(
-                f"{name} has "
-                f"{' and '.join(won) if len(won) < 3 else f'{won[0]}, {won[1]} and {won[2]}'}"
-            )
+            wins = " and ".join(won) if len(won) < 3 else f"{won[0]}, {won[1]} and {won[2]}"
+            win_texts.append(f"{name} has {wins}")
     return " ".join(("; ".join(win_texts) + ".", *reservations(advices, names)))
 
 
@@ -311,16 +310,18 @@ def _answers(advice: Advice) -> dict[str, str]:
     answer = advice.recommendation
     largest = advice.setup.memory.largest_batch
     speedup = answer.speedup
-    (ratio, tpot, rate) = _MERITS
+    ratio, tpot, rate = _MERITS
+    largest_text = f"{largest:,}" if largest else "does not fit"
+    likely = f"{speedup.low:.2f} to {speedup.high:.2f}"
     return {
         "Draft length K": str(answer.n_draft),
         ratio.name: ratio.text(speedup.value),
-        "Likely range": f"{speedup.low:.2f} to {speedup.high:.2f}",
+        "Likely range": likely,
         "Tier": tier_text(speedup.tier, speedup.extrapolated),
         tpot.name: tpot.text(answer.tpot_s),
         rate.name: rate.text(answer.tokens_per_s_per_gpu),
         "Plain step is bound by": answer.bound,
-        "Largest batch that fits": f"{largest:,}" if largest else "does not fit",
+        "Largest batch that fits": largest_text,
         "Sweet spot": f"batch {advice.sweet_spot_batch:,.0f}",
     }
 

@@ -76,24 +76,25 @@ def answer_document(answer: DesignAnswer) -> dict[str, Any]:
     """The answer as one JSON-able document, whose keys are part of the public contract."""
     space = answer.space
     question = space.question
+    question_fields = ("objective", "batches", "batch_weights", "quality_eps", "training_tokens")
+    pareto = [
+        {
+            "design": space.describe(int(i)),
+            "quality": space.quality[:, i],
+            "objective": question.value(float(space.score[i])),
+        }
+        for i in answer.pareto
+    ]
     return {
         "scenario": space.setup.scenario,
         "scenario_hash": space.setup.scenario.hash,
-        **{name: getattr(question, name) for name in ("objective", "batches", "batch_weights")},
-        **{name: getattr(question, name) for name in ("quality_eps", "training_tokens")},
+        **{name: getattr(question, name) for name in question_fields},
         "n_designs": len(space),
         "n_feasible": len(space.candidates),
         "verdict": answer.verdict,
         "baseline": _baseline(space),
         **{name: getattr(answer, name) for name in _TOLD},
-        "pareto": [
-            {
-                "design": space.describe(int(i)),
-                "quality": space.quality[:, i],
-                "objective": question.value(float(space.score[i])),
-            }
-            for i in answer.pareto
-        ],
+        "pareto": pareto,
     }
 
 
@@ -104,16 +105,22 @@ def below_headline(answer: DesignAnswer, own_name: str = "today") -> str:
     if best is None:
         return answer.verdict.removeprefix(f"{answer.headline}. ")
     baseline = space.baseline
-    times = (best.tpot_s, space.baseline.served.tpot_s[:, 0])
-    time, own_time = (f"{1e3 * space.question.mean_tpot_s(each):.2f}" for each in times)
-    size, own_size = (f"{each.total_params / 1e9:,.0f}\u00a0B" for each in (best, baseline))
+    mean_tpot_s = space.question.mean_tpot_s
+    time = f"{1e3 * mean_tpot_s(best.tpot_s):.2f}"
+    baseline_time = f"{1e3 * mean_tpot_s(baseline.served.tpot_s[:, 0]):.2f}"
+    size = f"{best.total_params / 1e9:,.0f}\u00a0B"
+    baseline_size = f"{baseline.total_params / 1e9:,.0f}\u00a0B"
     start = f"Width {best.expert_width:,} · {time} ms per token"
     if space.baseline_problem:
         return f"{start} · {size} · {space.baseline_problem}"
     quality = f"quality {quality_text(best.quality_range)}"
     if answer.clear:
-        return f"{start}, {own_name} {own_time} · {quality} · {size}, {own_name} {own_size}"
-    baseline_text = f"Width {baseline.expert_width:,} · {own_time} ms per token · {own_size}"
+        return (
+            f"{start}, {own_name} {baseline_time} · {quality} · {size}, {own_name} {baseline_size}"
+        )
+    baseline_text = (
+        f"Width {baseline.expert_width:,} · {baseline_time} ms per token · {baseline_size}"
+    )
     if own_design(space, best):
         return (
             f"{baseline_text} · by the cost model, best of {len(space.candidates):,} designs of "
@@ -165,7 +172,8 @@ def about_figures(answer: DesignAnswer, own_name: str = "today") -> str:
 
 def quality_text(ends: tuple[float, float]) -> str:
     """Quality by the lowest and the highest law as `85–104%`."""
-    low, high = (f"{share:.0%}" if share <= 2.0 else ">200%" for share in ends)
+    low = f"{ends[0]:.0%}" if ends[0] <= 2.0 else ">200%"
+    high = f"{ends[1]:.0%}" if ends[1] <= 2.0 else ">200%"
     return (
         low
         if low == high
@@ -219,13 +227,10 @@ def losses_text(dial: Dial) -> str:
     known = np.flatnonzero(~np.isnan(dial.loss))
     index = known[np.linspace(0, len(known) - 1, min(len(known), _MOST_VALUES)).round().astype(int)]
     positions = sorted({*index.tolist(), dial.own, *([] if dial.best is None else [dial.best])})
-    values = (
-        (
-            f"{held_value(dial, at)} "
-            f"{loss_text(float(dial.loss[at]))}{' (baseline)' if at == dial.own else ''}"
-        )
-        for at in positions
-    )
+    values = []
+    for at in positions:
+        baseline = " (baseline)" if at == dial.own else ""
+        values.append(f"{held_value(dial, at)} {loss_text(float(dial.loss[at]))}{baseline}")
     return f"{HELD[dial.name]}: {', '.join(values)}"
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from statistics import median
 from typing import Any
 
@@ -38,16 +38,18 @@ from advisor.text import MAX_TEXT, counted, listed, printable, with_prefix
 def diagnosis_document(found: Diagnosis) -> dict[str, Any]:
     """Diagnosis as plain values: verdict, findings with evidence, comparisons, and what was not
     judged."""
+    not_judged = [{"rule": gap.rule.id, "needs": list(gap.lacks)} for gap in found.not_judged]
+    comparisons = [
+        {"run": place, **_comparison(comparison)} for place, comparison in found.comparisons
+    ]
     return {
         "verdict": found.verdict,
         "sentence": found.sentence,
         "until": found.until,
         "findings": [_finding(finding) for finding in found.findings],
         "clean": [rule.id for _, rule in found.clean],
-        "not_judged": [{"rule": gap.rule.id, "needs": list(gap.lacks)} for gap in found.not_judged],
-        "comparisons": [
-            {"run": place, **_comparison(comparison)} for place, comparison in found.comparisons
-        ],
+        "not_judged": not_judged,
+        "comparisons": comparisons,
         "not_compared": list(found.not_compared),
         "read": list(found.read),
         "not_read": list(found.not_read),
@@ -104,18 +106,30 @@ def _draft(row: DraftRow) -> dict[str, Any]:
 
 _ALL_K = 4
 """Up to which every K has its column; of more, those that matter. [-]"""
+
+
+def _quantity(row: Compared) -> str:
+    return "Round, computed" if row.computed else row.label
+
+
+def _measured(row: Compared) -> str:
+    return "" if row.measured is None else amount(row.measured, row.unit)
+
+
+def _likely_range(row: Compared) -> str:
+    return f"{amount(row.low, row.unit)} to {amount(row.high, row.unit)}"
+
+
+def _ratio_text(ratio: float | None) -> str:
+    return "" if ratio is None else f"{ratio:.2f}"
+
+
 _COMPARED: tuple[Column[Compared], ...] = (
-    Column("quantity", lambda row: "Round, computed" if row.computed else row.label, words=True),
-    Column("measured", lambda row: "" if row.measured is None else amount(row.measured, row.unit)),
+    Column("quantity", _quantity, words=True),
+    Column("measured", _measured),
     Column("predicted", lambda row: amount(row.predicted, row.unit)),
-    Column(
-        "likely range", lambda row: f"{amount(row.low, row.unit)} to {amount(row.high, row.unit)}"
-    ),
-    Column(
-        "measured / predicted",
-        attrgetter("ratio"),
-        lambda ratio: "" if ratio is None else f"{ratio:.2f}",
-    ),
+    Column("likely range", _likely_range),
+    Column("measured / predicted", attrgetter("ratio"), _ratio_text),
 )
 
 
@@ -205,6 +219,7 @@ def view_of(found: Diagnosis) -> DiagnosisView:
         for place, comparison in found.comparisons
         if comparison.largest_batch and any(row.measured for row in comparison.rows)
     )
+    not_judged = tuple((gap.rule.title, "; ".join(gap.lacks)) for gap in found.not_judged)
     return DiagnosisView(
         verdict=found.verdict,
         title=_title(found),
@@ -217,7 +232,7 @@ def view_of(found: Diagnosis) -> DiagnosisView:
         remedy=remedy,
         comparisons=comparisons,
         clean=tuple(rule.title for _, rule in found.clean),
-        not_judged=tuple((gap.rule.title, "; ".join(gap.lacks)) for gap in found.not_judged),
+        not_judged=not_judged,
         unsaid=found.unsaid,
         notes=tuple(map(printable, notes)),
     )
@@ -269,14 +284,13 @@ def _command(diagnosis: Diagnosis, remedy: Remedy | None) -> Mapping[str, str] |
     except AdvisorError:
         command = {"engine": "", "text": "", "note": ""}
     borders = border_texts(measured_runs) if k and len(measured_runs) else {}
-    # An engine names the last batch of a range, or the first of the next.
     end = answer.to_serve[-1].batch_end if command["text"] else MAX_BATCH
-    borders_in_range = [
-        (last + (f"{last}" not in command["text"]), border_text)
-        for last, border_text in borders.items()
-        if last < end
-    ]
-    notes = [f"{batch:,}: {border_text}." for batch, border_text in borders_in_range]
+    notes = []
+    for last, border_text in borders.items():
+        if last < end:
+            # An engine names the last batch of a range, or the first of the next.
+            batch = last if f"{last}" in command["text"] else last + 1
+            notes.append(f"{batch:,}: {border_text}.")
     if not diagnosis.launch_line:
         note = " ".join([command["note"], *notes]).strip()
         return (
@@ -290,11 +304,10 @@ def _command(diagnosis: Diagnosis, remedy: Remedy | None) -> Mapping[str, str] |
     if k and table is not None:
         fix = f"--speculative-config '{{..., \"num_speculative_tokens\": {k}, {table[0]}}}'"
     elif notes:
-        upto = [
-            (n, "above" if last == MAX_BATCH else f"to batch {last:,}")
-            for _, last, n in own_schedule(measured_runs)
-        ]
-        ends = [f"{f'K = {n}' if n else 'no drafts'} {where}" for n, where in upto]
+        ends = []
+        for _, last, n_draft in own_schedule(measured_runs):
+            where = "above" if last == MAX_BATCH else f"to batch {last:,}"
+            ends.append(f"K = {n_draft} {where}" if n_draft else f"no drafts {where}")
         notes = [f"One K for all batches; your runs ask for {listed(ends)}."]
     instead = f"with K = {k}" if k else "without drafts"
     mended = "mended"
@@ -302,9 +315,10 @@ def _command(diagnosis: Diagnosis, remedy: Remedy | None) -> Mapping[str, str] |
     if diagnosis.mended_k is not None:
         fixes = *fixes, by_k.fix_for(worst.scenario.engine, diagnosis.mended_k)
         mended = f"mended, with K = {diagnosis.mended_k}"
+    k_fixes = (fix,) if loses else ()
     for line_fixes, change, note in (
         (fixes, mended, ""),
-        ((fix,) * loses, instead, " ".join(notes)),
+        (k_fixes, instead, " ".join(notes)),
     ):
         if text := mended_line(diagnosis.launch_line, line_fixes):
             return {
@@ -340,11 +354,8 @@ def _title(diagnosis: Diagnosis) -> str:
     if any(finding.rule.expected for finding in diagnosis.findings):
         return "This loss is foreseen"
     if predicted_text(compared):
-        losing = [
-            comparison.batch_size
-            for comparison in compared
-            if (row := comparison.row("speedup")) and row.predicted < 1.0
-        ]
+        speedups = [(comparison.batch_size, comparison.row("speedup")) for comparison in compared]
+        losing = [batch for batch, row in speedups if row and row.predicted < 1.0]
         return f"Predicted to lose at batch {losing[0]:,.4g}" if losing else "Predicted to gain"
     return "As predicted" if diagnosis.verdict == "as_predicted" else "Diagnosis"
 
@@ -358,20 +369,18 @@ _PATH = re.compile(
 def _finding_row(finding: Finding) -> DiagnosisFinding:
     published_source = finding.rule.published.source
     others = f" and {counted(len(finding.lines) - 1, 'other run')}" if finding.lines[1:] else ""
+    evidence_texts = []
+    for evidence in finding.evidence:
+        text = evidence.text
+        # The source of a test's limit is left out where it is the finding's own, named beside it.
+        if evidence.source not in ("", published_source):
+            text = f"{text} ({_PATH.sub('', evidence.source)})"
+        evidence_texts.append(printable(text).replace("`", ""))
     return DiagnosisFinding(
         kind=finding.kind,
         title=finding.rule.title,
         where=printable(finding.lines[0]) + others,
-        evidence=tuple(
-            # The source of a test's limit is left out where it is the finding's own, named beside
-            # it.
-            printable(
-                f"{evidence.text} ({_PATH.sub('', evidence.source)})"
-                if evidence.source not in ("", published_source)
-                else evidence.text
-            ).replace("`", "")
-            for evidence in finding.evidence
-        ),
+        evidence=tuple(evidence_texts),
         differs=tuple(map(printable, finding.details)),
         because=finding.rule.because,
         fix=finding.fix.replace("`", ""),
@@ -392,13 +401,14 @@ def _remedy(drafting: Sequence[Comparison], is_found: bool) -> Remedy | None:
         if speedup >= 1.0
     ]
     chosen = (
-        max(paying, key=lambda own: own[:3])[3] if paying else worst or min(drafting, key=_gain)
+        max(paying, key=itemgetter(0, 1, 2))[3] if paying else worst or min(drafting, key=_gain)
     )
     n_draft = (chosen.n_draft if paying else None) if measured else chosen.recommended.n_draft
     lengths = {(comparison.accepted_length, comparison.length_from) for comparison in drafting}
     length = f"{chosen.accepted_length:.2f} at K = {chosen.n_draft}, {chosen.length_from}"
     length_text = length if len(lengths) == 1 else "of each run"
-    once = f", once {'mended' if is_found else 'the cause is found'}," if worst else ""
+    condition = "mended" if is_found else "the cause is found"
+    once = f", once {condition}," if worst else ""
     rows: dict[tuple[float, Scenario], list[Comparison]] = {}
     for comparison in sorted(
         drafting, key=attrgetter("batch_size", "n_draft")
@@ -416,7 +426,9 @@ def _remedy(drafting: Sequence[Comparison], is_found: bool) -> Remedy | None:
         columns += [
             Column(
                 "measured",
-                lambda r: ", ".join(f"{x.gain:.2f}x at K = {x.n_draft}" for x in r if x.gain),
+                lambda runs: ", ".join(
+                    f"{run.gain:.2f}x at K = {run.n_draft}" for run in runs if run.gain
+                ),
             )
         ]
         if any(comparison.ratio("plain") for comparison in drafting):
@@ -436,15 +448,16 @@ def _remedy(drafting: Sequence[Comparison], is_found: bool) -> Remedy | None:
     }
     every = {*range(1, max(needed) + 1)} if max(needed) <= _ALL_K else {1, *needed}
     columns += [Column(f"K = {k}", partial(_cell_of, k), paper=k in needed) for k in sorted(every)]
+    acceptance = ",".join(
+        f"{median(length for n, length in accepted if n == k):.4g}@{k}"
+        for k in sorted({k for k, _ in accepted})
+    )
     return Remedy(
         f"Speedup predicted{once} on {chosen.place}, accepted length {length_text}",
         Table(tuple(columns), tuple(rows.values())),
         chosen.scenario,
         n_draft,
-        ",".join(
-            f"{median(x for n, x in accepted if n == k):.4g}@{k}"
-            for k in sorted({k for k, _ in accepted})
-        ),
+        acceptance,
         chosen.length_from == OF_THE_RUN,
         plain_off(drafting) is not None,
     )

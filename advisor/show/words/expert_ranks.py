@@ -46,7 +46,8 @@ def _change(arm: LayoutCost, base: LayoutCost, k: int) -> str:
     share = float(arm.curve.round_s[0, k] / base.curve.round_s[0, k]) - 1.0
     if abs(share) < _EVEN:
         return "as long as"
-    return f"{abs(share):.1%} {'more' if share > 0 else 'less'} than"
+    direction = "more" if share > 0 else "less"
+    return f"{abs(share):.1%} {direction} than"
 
 
 def _best(answer: RanksAnswer) -> str:
@@ -258,6 +259,18 @@ def trace_warnings(answer: RanksAnswer) -> tuple[str, ...]:
 
 def document(answer: RanksAnswer) -> dict[str, Any]:
     """Everything as JSON, SI units."""
+    exchange = [
+        {
+            "transport": moved.transport.id,
+            "travels": moved.transport.travels,
+            "flags": moved.transport.flags,
+            "dispatch_bytes": moved.dispatch,
+            "combine_bytes": moved.combine,
+            "step_bytes": moved.per_step,
+            "bytes_per_emitted_token": moved.per_token,
+        }
+        for moved in answer.moved
+    ]
     return {
         "ranks": answer.setup.placement.expert_parallel,
         "origin": answer.traffic.kind,
@@ -266,18 +279,7 @@ def document(answer: RanksAnswer) -> dict[str, Any]:
         "drafts": answer.in_order.curve.drafts,
         "experts_touched": answer.counts.touched_overall[answer.in_order.curve.drafts],
         "layouts": [_arm_document(answer, arm) for arm in answer.arms],
-        "exchange": [
-            {
-                "transport": moved.transport.id,
-                "travels": moved.transport.travels,
-                "flags": moved.transport.flags,
-                "dispatch_bytes": moved.dispatch,
-                "combine_bytes": moved.combine,
-                "step_bytes": moved.per_step,
-                "bytes_per_emitted_token": moved.per_token,
-            }
-            for moved in answer.moved
-        ],
+        "exchange": exchange,
         "notes": notes(answer),
         "warnings": warnings(answer),
     }
@@ -286,17 +288,19 @@ def document(answer: RanksAnswer) -> dict[str, Any]:
 def _arm_document(answer: RanksAnswer, arm: LayoutCost) -> dict[str, Any]:
     curve = arm.curve
     k = arm.best
+    plain_step_s = float(curve.plain_step_s[0])
+    tiers = [str(tier) for tier in curve.tier[0]]
     return {
         "layout": arm.name,
         "redundant": arm.redundant,
         "slowest_reads": arm.touched,
         "fullest_rows_over_mean": arm.pairs_ratio,
-        "plain_step_s": float(curve.plain_step_s[0]),
+        "plain_step_s": plain_step_s,
         "round_s": curve.round_s[0],
         "speedup": curve.speedup[0],
         "low": curve.low[0],
         "high": curve.high[0],
-        "tier": [str(tier) for tier in curve.tier[0]],
+        "tier": tiers,
         "tpot_s": curve.tpot_s[0],
         "n_draft": int(curve.drafts[k]),
         "extra_bytes_per_gpu": arm.extra_bytes,

@@ -156,17 +156,21 @@ def document(board: Leaderboard, quality: tuple[str, Quality] | None = None) -> 
         front = front_of(board, quality[1])
         for row, standing in zip(rows, board.standings, strict=True):
             row |= {"quality": quality[1].get(standing.name), "on_front": front[standing.name]}
+    users = dict(zip(map(str, question.users.batches), question.users.weights, strict=True))
+    settings = {name: value for name, value in scenario.items() if name not in model_fields}
+    missed = [{"model": each.name, **vars(each)} for each in board.missed]
+    price = board.price
     return {
         "verdict": verdict(board),
         "by": question.by,
         "place": board.place,
-        "users": dict(zip(map(str, question.users.batches), question.users.weights, strict=True)),
-        "settings": {name: value for name, value in scenario.items() if name not in model_fields},
-        "price_usd_per_gpu_hour": None if board.price is None else board.price.usd_per_hour,
-        "price_origin": None if board.price is None else board.price.origin,
+        "users": users,
+        "settings": settings,
+        "price_usd_per_gpu_hour": None if price is None else price.usd_per_hour,
+        "price_origin": None if price is None else price.origin,
         "quality_column": None if quality is None else quality[0],
         "models": rows,
-        "missed": [{"model": each.name, **vars(each)} for each in board.missed],
+        "missed": missed,
         "notes": [*filter(None, [quality_text(board)]), *notes(board)],
     }
 
@@ -268,7 +272,8 @@ def quality_text(board: Leaderboard, how: str = "set a least size or bring score
 
 def rank_text(one: Standing) -> str:
     """A rank as `1st`, or `3rd to 6th` where the central draws differ."""
-    low, high = (f"{rank}{_ending(rank)}" for rank in (one.rank_low, one.rank_high))
+    low = f"{one.rank_low}{_ending(one.rank_low)}"
+    high = f"{one.rank_high}{_ending(one.rank_high)}"
     return low if low == high else f"{low} to {high}"
 
 
@@ -399,16 +404,15 @@ def _accepted_text(board: Leaderboard) -> str:
     count_texts = [f"{number} {kind}" for kind, number in kinds.most_common()]
     if plain:
         why = ", without a known drafter" if board.question.drafter is None else ""
-        count_texts.append(
-            f"{counted(plain, 'model')} decode{'s' if plain == 1 else ''} plainly{why}"
-        )
+        decode = "decodes" if plain == 1 else "decode"
+        count_texts.append(f"{counted(plain, 'model')} {decode} plainly{why}")
     rests = {standing.accepted: standing.acceptance_text for standing in reversed(board.standings)}
     lent = [kind for kind in ("borrowed", "carried", "uncarried") if kind in rests]
     lent_text = "".join(f" {kind.capitalize()}, for one: {rests[kind]}." for kind in lent)
-    ask = (
-        " Text of another kind is accepted differently: say which yours is (--task, Kind of text)."
-    )
-    return (
-        "Accepted lengths: "
-        f"{'; '.join(count_texts)}.{lent_text}{ask if board.question.scenario.task is None else ''}"
-    )
+    ask = ""
+    if board.question.scenario.task is None:
+        ask = (
+            " Text of another kind is accepted differently: say which yours is (--task, Kind of "
+            "text)."
+        )
+    return f"Accepted lengths: {'; '.join(count_texts)}.{lent_text}{ask}"

@@ -52,12 +52,14 @@ def turns(found: ContextMap) -> tuple[Turn, ...]:
     near 1.
     """
     pays = found.n_draft > 0
-    return tuple(
-        Turn(int(batch), row, row + 1, bool(pays[row + 1, column]))
-        for column, batch in enumerate(found.batches)
-        for row in range(found.contexts.size - 1)
-        if pays[row, column] != pays[row + 1, column] and found.fits[row : row + 2, column].all()
-    )
+    crossings = []
+    for column, batch in enumerate(found.batches):
+        for row in range(found.contexts.size - 1):
+            to_gain = bool(pays[row + 1, column])
+            fits = found.fits[row : row + 2, column].all()
+            if pays[row, column] != to_gain and fits:
+                crossings.append(Turn(int(batch), row, row + 1, to_gain))
+    return tuple(crossings)
 
 
 def verdict(found: ContextMap, context: int, batch: int) -> str:

@@ -169,6 +169,14 @@ def region_table(found: RegionMap) -> Table[Region]:
     def worst(name: str) -> Callable[[Region], Any]:
         return lambda row: None if row.worst_outside is None else getattr(row.worst_outside, name)
 
+    def worst_text(standing: CellStanding | None) -> str:
+        if standing is None:
+            return "-"
+        return f"{percent(standing.expected_loss)} at {found.cells.name(standing.cell)}"
+
+    def worst_place(row: Region) -> str:
+        return "" if row.worst_outside is None else found.cells.name(row.worst_outside.cell)
+
     columns: tuple[Column[Region], ...] = (
         Column("region", attrgetter("letter"), key="region", words=True),
         Column("design", attrgetter("words"), key="design", words=True),
@@ -182,24 +190,14 @@ def region_table(found: RegionMap) -> Table[Region]:
         Column(
             "loses most elsewhere",
             attrgetter("worst_outside"),
-            lambda worst: (
-                "-"
-                if worst is None
-                else f"{percent(worst.expected_loss)} at {found.cells.name(worst.cell)}"
-            ),
+            worst_text,
             words=True,
         ),
         Column("likely range", attrgetter("worst_outside"), loss_band, words=True),
         Column(None, worst("expected_loss"), key="worst_loss_outside"),
         Column(None, worst("low"), key="worst_loss_low"),
         Column(None, worst("high"), key="worst_loss_high"),
-        Column(
-            None,
-            lambda row: (
-                "" if (worst := row.worst_outside) is None else found.cells.name(worst.cell)
-            ),
-            key="worst_at",
-        ),
+        Column(None, worst_place, key="worst_at"),
     )
     return Table(columns, found.regions)
 
@@ -294,7 +292,8 @@ def _mean_loss(region: Region) -> float:
 
 
 def _run(region_map: RegionMap, run: np.ndarray, row: np.ndarray, region: Region) -> str:
-    first, last = (f"{region_map.batches[column]:g}" for column in (run[0], run[-1]))
+    first = f"{region_map.batches[run[0]]:g}"
+    last = f"{region_map.batches[run[-1]]:g}"
     doubt = "?" if any(int(row[column]) in region.edge for column in run) else ""
     return f"{first}{doubt}" if first == last else f"{first}-{last}{doubt}"
 
@@ -515,12 +514,12 @@ def choices_table(found: OneDesign) -> Table[TargetsChoice]:
         each.index: each for each in (*found.choices, *([found.baseline] if found.baseline else []))
     }
     baseline_index = None if found.baseline is None else found.baseline.index
+
+    def name(row: TargetsChoice) -> str:
+        return f"{row.words} (baseline)" if row.index == baseline_index else row.words
+
     columns: list[Column[TargetsChoice]] = [
-        Column(
-            "design",
-            lambda row: f"{row.words} (baseline)" if row.index == baseline_index else row.words,
-            words=True,
-        ),
+        Column("design", name, words=True),
         Column("mean loss", attrgetter("expected"), percent),
         Column("worst loss", attrgetter("worst"), percent),
         *(
@@ -579,10 +578,12 @@ def one_design_document(found: OneDesign) -> dict[str, Any]:
                 **standing_values(each),
             }
         target_bests.append(row)
+    others = [told(choice) for choice in found.choices[1:]]
+    question = space.question
     return {
         "scenario": found.scenario,
         "scenario_hash": found.scenario.hash,
-        "objective": space.question.objective,
+        "objective": question.objective,
         "tie": TIE,
         "core_chance": CORE_CHANCE,
         "verdict": one_design_verdict(found),
@@ -591,7 +592,7 @@ def one_design_document(found: OneDesign) -> dict[str, Any]:
         "quality": one_design_price(found),
         "best": told(found.best),
         "least_worst": told(found.least_worst),
-        "others": [told(choice) for choice in found.choices[1:]],
+        "others": others,
         "baseline": told(found.baseline),
         "own": target_bests,
         "notes": one_design_notes(found),
@@ -601,7 +602,8 @@ def one_design_document(found: OneDesign) -> dict[str, Any]:
 
 def _why_none(one_design: OneDesign) -> str:
     """Which target no design serves, why, and what changes that; else that none serves all."""
-    blocked = {cell: why for cell in one_design.cell_of if (why := one_design.cells.why_not(cell))}
+    reasons = {cell: one_design.cells.why_not(cell) for cell in one_design.cell_of}
+    blocked = {cell: why for cell, why in reasons.items() if why}
     if blocked:
         target_texts = "; ".join(
             f"{one_design.cells.name(cell)}: {why}" for cell, why in blocked.items()

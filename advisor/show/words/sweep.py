@@ -50,8 +50,10 @@ def swept_text(sweep: Sweep) -> str:
     impossible = int((points["n_draft"] < 0).sum())
     full = int((~best["fits"]).sum())
     parts = [counted(len(best) + impossible, "scenario")]
-    parts += [f"{full:,} of them do not fit in memory"] * bool(full)
-    parts += [f"{impossible:,} cannot be"] * bool(impossible)
+    if full:
+        parts.append(f"{full:,} of them do not fit in memory")
+    if impossible:
+        parts.append(f"{impossible:,} cannot be")
     return f"{', '.join(parts)}; computed by {sweep.made_by}."
 
 
@@ -110,21 +112,19 @@ def fastest_text(fastest: pd.DataFrame, max_tpot_ms: float | None) -> str:
     within = "" if max_tpot_ms is None else f" within {max_tpot_ms:g} ms per token"
     fitting = fastest.dropna(subset=["row"])
     if not len(fitting):
-        return f"Nothing in this sweep fits in memory{' and stays' if within else ''}{within}."
+        stays = f" and stays{within}" if within else ""
+        return f"Nothing in this sweep fits in memory{stays}."
     best = fitting.loc[fitting["tokens_per_s_per_gpu"].idxmax()]
-    none = len(fastest) - len(fitting)
-    rest = (
-        (
-            f" {counted(none, 'model')} "
-            f"{'cannot keep that' if within else 'fits nowhere' if none == 1 else 'fit nowhere'}."
-        )
-        if none
-        else ""
-    )
+    n_unserved = len(fastest) - len(fitting)
+    if within:
+        shortfall = "cannot keep that"
+    else:
+        shortfall = "fits nowhere" if n_unserved == 1 else "fit nowhere"
+    unserved_text = f" {counted(n_unserved, 'model')} {shortfall}." if n_unserved else ""
     return (
         f"Most tokens/s per GPU{within}: {best['model_id']} on {best['hardware_id']} at batch "
         f"{best['batch_size']:,} with "
-        f"K = {best['n_draft']}, {best['tokens_per_s_per_gpu']:,.0f}.{rest}"
+        f"K = {best['n_draft']}, {best['tokens_per_s_per_gpu']:,.0f}.{unserved_text}"
     )
 
 
@@ -152,6 +152,12 @@ _FORMS = {
     "tokens_per_s_per_gpu": ("tokens_per_s_per_gpu_low", "tokens_per_s_per_gpu_high", ",.0f", ""),
 }
 """Figures with a band: columns of its ends, format, unit."""
+_FIGURES = {
+    "Tokens/s per GPU": "tokens_per_s_per_gpu",
+    "ms per token": "tpot_ms",
+    "Speedup": "speedup",
+}
+"""Figures of a recommended row by heading."""
 
 
 def _figure(cells: Cells, name: str) -> str:
@@ -164,13 +170,14 @@ def _figure(cells: Cells, name: str) -> str:
 
 def pays_table(pays: pd.DataFrame) -> Table[Cells]:
     """Table of `where_drafting_pays`."""
+    speedup = _if_known("pays_up_to", partial(_figure, name="speedup"))
     return _answers(
         pays,
         _name("Model", "model_id"),
         _name("Accelerator", "hardware_id"),
         Column("Pays up to batch", _pays_up_to),
         Column("K", _if_known("pays_up_to", itemgetter("n_draft"))),
-        Column("Speedup", _if_known("pays_up_to", partial(_figure, name="speedup"))),
+        Column("Speedup", speedup),
         Column("Gains in", _if_known("pays_up_to", lambda cells: f"{cells['p_gain']:.0%}")),
         Column("Tier", _if_known("pays_up_to", itemgetter("tier")), words=True),
         known="pays_up_to",
@@ -185,15 +192,17 @@ def _pays_up_to(cells: Cells) -> str:
 
 def fastest_table(fastest: pd.DataFrame) -> Table[Cells]:
     """Table of `fastest_within`."""
+    figures = [
+        Column(heading, _if_known("row", partial(_figure, name=name)))
+        for heading, name in _FIGURES.items()
+    ]
     return _answers(
         fastest,
         _name("Model", "model_id"),
         Column("Accelerator", _fastest_place, words=True),
         Column("Batch", _if_known("row", lambda cells: f"{cells['batch_size']:,}")),
         Column("K", _if_known("row", itemgetter("n_draft"))),
-        Column("Tokens/s per GPU", _if_known("row", partial(_figure, name="tokens_per_s_per_gpu"))),
-        Column("ms per token", _if_known("row", partial(_figure, name="tpot_ms"))),
-        Column("Speedup", _if_known("row", partial(_figure, name="speedup"))),
+        *figures,
         Column("Tier", _if_known("row", itemgetter("tier")), words=True),
         known="row",
     )
@@ -201,23 +210,17 @@ def fastest_table(fastest: pd.DataFrame) -> Table[Cells]:
 
 def cells_table(rows: pd.DataFrame, free: Sequence[str]) -> Table[Cells]:
     """Table of recommended rows of a sweep: the settings that vary, batch, K and its figures."""
-    figures = {
-        "Tokens/s per GPU": "tokens_per_s_per_gpu",
-        "ms per token": "tpot_ms",
-        "Speedup": "speedup",
-    }
+    settings = [
+        Column(
+            label(name), itemgetter(name), partial(_setting, name), words=FIELDS[name].range is None
+        )
+        for name in dict.fromkeys((*free, "batch_size"))
+    ]
+    figures = [Column(heading, partial(_figure, name=name)) for heading, name in _FIGURES.items()]
     columns: tuple[Column[Cells], ...] = (
-        *(
-            Column(
-                label(name),
-                itemgetter(name),
-                partial(_setting, name),
-                words=FIELDS[name].range is None,
-            )
-            for name in dict.fromkeys((*free, "batch_size"))
-        ),
+        *settings,
         Column("K", itemgetter("n_draft")),
-        *(Column(heading, partial(_figure, name=name)) for heading, name in figures.items()),
+        *figures,
         Column("Gains in", itemgetter("p_gain"), "{:.0%}".format),
         Column("Tier", itemgetter("tier"), words=True),
         Column("Fits", lambda cells: "yes" if cells["fits"] else "no", words=True),
@@ -333,14 +336,12 @@ def fastest_of_each(best: pd.DataFrame, varied: Sequence[str]) -> str:
         tied = rows[rate >= (1.0 - _TIE) * rate.max()].sort_values(
             "tokens_per_s_per_gpu", ascending=False
         )
-        first, *others = (_named(row, varied) for row in tied.to_dict("records"))
-        batches_by_name.setdefault(
-            first + (f" (within {_TIE:.0%}: {', '.join(others)})" if others else ""), []
-        ).append(f"{batch:,}")
-    texts = (
-        f"{what}{f' at batch {listed(at)}' if len(batches_by_name) > 1 else ''}"
-        for what, at in batches_by_name.items()
-    )
+        names = [_named(row, varied) for row in tied.to_dict("records")]
+        ties = f" (within {_TIE:.0%}: {', '.join(names[1:])})" if names[1:] else ""
+        batches_by_name.setdefault(names[0] + ties, []).append(f"{batch:,}")
+    texts = list(batches_by_name)
+    if len(batches_by_name) > 1:
+        texts = [f"{name} at batch {listed(at)}" for name, at in batches_by_name.items()]
     everywhere = ", at every batch" if len(batches_by_name) == 1 else ""
     most = f"Most tokens/s per GPU: {'; '.join(texts)}{everywhere}." if batches_by_name else ""
     if not most or "usd" not in best or best["usd"].isna().all():
