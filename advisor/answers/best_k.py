@@ -212,6 +212,16 @@ class DraftRow:
     recommended: bool
 
 
+MOST_CHANCE = 0.95
+"""Chance of a gain that is stated at most without rows of the user's own: stated certainty did not
+hold on laboratories nobody had seen. [-]"""
+
+
+def most_chance(setup: Setup) -> float:
+    """Largest chance of a gain that is stated for a setup. [-]"""
+    return MOST_CHANCE if setup.adjustment is None else 1.0
+
+
 def draft_rows(setup: Setup, curve: Curve, row: int) -> tuple[DraftRow, ...]:
     """Every K at the curve's batch `row`, exactly one of them recommended.
 
@@ -231,7 +241,7 @@ def draft_rows(setup: Setup, curve: Curve, row: int) -> tuple[DraftRow, ...]:
             tpot_s=float(curve.tpot_s[row, i]),
             tokens_per_s_per_gpu=float(curve.tokens_per_s_per_gpu[row, i]),
             p_best=float(odds.p_best[i]),
-            p_gain=float(odds.p_gain[i]),
+            p_gain=min(float(odds.p_gain[i]), most_chance(setup)),
             expected_loss=float(odds.loss[i]),
             as_good=bool(equal[i]),
             meets_limit=bool(within[i]),

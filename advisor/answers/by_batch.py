@@ -241,9 +241,17 @@ def ranges_to_serve(
         and its K. [-]
     """
     gain = gain_over_doublings(ranges, values)  # as the sentence has it
+    enough = one_k_is_enough(ranges, gain, n_draft)
+    return served_ranges(ranges, values, batch_size, n_draft, enough)
+
+
+def served_ranges(
+    ranges: tuple[KRange, ...], values: KValues, batch_size: int, n_draft: int, one_is_enough: bool
+) -> tuple[KRange, ...]:
+    """`ranges_to_serve` where it is known whether one K is enough."""
     scheduled = int(k_at(ranges, batch_size))
     runs_it = scheduled > 0 and int(k_running_at(ranges, batch_size)) == scheduled
-    if n_draft and runs_it and not one_k_is_enough(ranges, gain, n_draft):
+    if n_draft and runs_it and not one_is_enough:
         return ranges
     return static_ranges(values, n_draft, ranges[-1].batch_end)
 

@@ -7,24 +7,26 @@ said follows from FLAGS, in show/phrases/answer.py.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
+from dataclasses import asdict, dataclass, fields
 from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
 
 from advisor.answers.advice import HARDLY, Advice, published_here, side_of_range
-from advisor.answers.best_k import interpolate_batches, k_running_at, last_batch
-from advisor.answers.by_batch import ranges_of, ranges_to_serve, schedule_values
+from advisor.answers.by_batch import schedule_values
+from advisor.answers.by_length import SHORTEST, at_length, by_batch, length_now
 from advisor.answers.schedule import gain_over_doublings
-from advisor.answers.summary import borrowed_from, on_more_gpus, stated_k
+from advisor.answers.summary import (
+    OWN_ROWS,
+    borrowed_from,
+    on_more_gpus,
+    own_half_widths,
+    stated_k,
+)
 from advisor.catalog.engines import load_engine
 from advisor.measured.published import PublishedRun, runs_beside
-from advisor.physics.acceptance import parse_acceptance
 from advisor.physics.memory import GIB
-from advisor.predict.curve import Curve, draft_odds, recommended
-from advisor.prediction import Array
 
 KFrom = Literal["model", "own"]
 
@@ -140,6 +142,11 @@ class Outcome:
     here_high: float | None
     here_outside: int
     """-1 where all of them lie below the range, 1 where all lie above it, else 0."""
+    half_width: float | None
+    """Half the width of the range over the speedup, and after some runs of the user's own. [-]"""
+    half_width_after: float | None
+    own_rows: int
+    """Benchmark runs of the user's own that the latter takes."""
     engine: str
     engine_name: str
     kernels_of: str | None
@@ -153,6 +160,7 @@ class Outcome:
         return asdict(self)
 
 
+FACTS = frozenset(field.name for field in fields(Outcome))
 MAY_LOSE = 0.8
 """Choice of this project: a chance of a gain below this is said to be one of a loss too. [-]"""
 NEAR = 0.005
@@ -160,6 +168,7 @@ NEAR = 0.005
 FLAGS: dict[str, tuple[str, str, Any]] = {
     "fits": ("batch", "<=", "largest"),
     "nothing_fits": ("largest", "==", 0),
+    "weights_fill": ("weights_fill", "==", True),
     "wider": ("wider_gpus", "known", None),
     "undrafted": ("n_k", "==", 1),
     "limited": ("limit_ms", "known", None),
@@ -202,6 +211,7 @@ FLAGS: dict[str, tuple[str, str, Any]] = {
     "random": ("published_random", "==", "published_n"),
     "here": ("here_n", ">", 0),
     "here_one": ("here_n", "==", 1),
+    "narrows": ("half_width_after", "<", "half_width"),
     "refitted": ("refit_points", "known", None),
     "measured": ("tier", "==", "measured"),
     "interpolated": ("tier", "==", "interpolated"),
@@ -232,57 +242,6 @@ def holds(flag: str, facts: dict[str, Any]) -> bool:
     return bool(compared[comparison])
 
 
-def scaled(curve: Curve, factor: Array) -> Curve:
-    """The curve where each K accepts `factor` times as many tokens, [nK]. Prompts are not charged
-    anew."""
-    return replace(
-        curve,
-        speedup=curve.speedup * factor,
-        low=curve.low * factor,
-        high=curve.high * factor,
-        draws=curve.draws * factor,
-        tpot_s=curve.tpot_s / factor,
-    )
-
-
-@lru_cache(maxsize=4096)
-def _carried(length: float, n_draft: int, longest: int) -> Array:
-    """Accepted length at K = 0 to `longest`, from one at `n_draft`. [tokens]"""
-    stated = f"{min(length, n_draft + 1.0):.6f}@{n_draft}"
-    return parse_acceptance(stated, longest).accepted_length
-
-
-def length_factor(advice: Advice, length: float) -> Array:
-    """Accepted tokens of each K at another accepted length (at `stated_k`) over today's, [nK]."""
-    curve = advice.curve
-    k = stated_k(advice)
-    longest = int(curve.drafts[-1])
-    today = float(curve.accepted_length[curve.column(k)])
-    carried = _carried(length, k, longest) / _carried(today, k, longest)
-    return np.asarray(carried[curve.drafts])
-
-
-def k_at_length(advice: Advice, length: float) -> int:
-    """K that the exported configuration would run at this batch, were `length` tokens accepted."""
-    curve = scaled(advice.curve, length_factor(advice, length))
-    setup = advice.setup
-    values = schedule_values(setup, curve)
-    ranges = ranges_of(setup, curve, values)
-    row = advice.batch_index
-    odds = draft_odds(curve.draws[:, row], allowed_at(advice, curve))
-    alone = int(curve.drafts[recommended(odds.loss, odds.noise, allowed_at(advice, curve))])
-    batch = advice.scenario.batch_size
-    return int(k_running_at(ranges_to_serve(ranges, values, batch, alone), batch))
-
-
-def allowed_at(advice: Advice, curve: Curve) -> Array | None:
-    """K that keep the limit at the batch asked about, [nK]; None without a limit."""
-    limit_ms = advice.scenario.max_tpot_ms
-    if limit_ms is None:
-        return None
-    return np.asarray(curve.tpot_s[advice.batch_index] * 1e3 <= limit_ms)
-
-
 @dataclass(frozen=True)
 class LengthFlip:
     """Accepted length from which on, away from today's, another K is served at this batch."""
@@ -292,8 +251,6 @@ class LengthFlip:
     k_after: int
 
 
-_LEAST_LENGTH = 1.01
-"""No accepted length is looked at below this one. [tokens]"""
 _LENGTH_STEP = 0.15
 """Accepted lengths that are looked at are this far apart. [tokens]"""
 _LENGTH_ERROR = 0.005
@@ -301,29 +258,33 @@ _LENGTH_ERROR = 0.005
 
 
 def length_flips(advice: Advice) -> tuple[LengthFlip | None, LengthFlip | None, LengthFlip | None]:
-    """The nearest flip below today's accepted length, the one to no drafts where that is another,
-    and the nearest above it."""
+    """The nearest flip below today's length, the one to no drafts where that is another, and the
+    nearest above."""
     k = stated_k(advice)
-    today = float(advice.curve.accepted_length[advice.curve.column(k)])
-    if k == 0 or today <= _LEAST_LENGTH:
+    today = length_now(advice)
+    if k == 0 or today <= SHORTEST:
         return None, None, None
-    now = k_at_length(advice, today)
-    below = _first_flip(advice, today, _LEAST_LENGTH, now)
+    now = _k(advice, today)
+    below = _first_flip(advice, today, SHORTEST, now)
     above = _first_flip(advice, today, k + 1.0, now)
     off = None
-    if below is not None and below.k_after and k_at_length(advice, _LEAST_LENGTH) == 0:
-        length = _bisected(advice, _LEAST_LENGTH, below.accepted_length, 0)
+    if below is not None and below.k_after and _k(advice, SHORTEST) == 0:
+        length = _bisected(advice, SHORTEST, below.accepted_length, 0)
         off = LengthFlip(length, 0)
     return below, off, above
+
+
+def _k(advice: Advice, length: float) -> int:
+    return at_length(advice, length).k(advice.scenario.batch_size)
 
 
 def _first_flip(advice: Advice, today: float, bound: float, now: int) -> LengthFlip | None:
     steps = max(2, round(abs(bound - today) / _LENGTH_STEP) + 1)
     for near, far in pairwise(np.linspace(today, bound, steps).tolist()):
-        if k_at_length(advice, far) != now:
+        if _k(advice, far) != now:
             length = _bisected(advice, near, far, now)
             beyond = length + np.sign(far - near) * _LENGTH_ERROR
-            return LengthFlip(length, k_at_length(advice, float(beyond)))
+            return LengthFlip(length, _k(advice, float(beyond)))
     return None
 
 
@@ -331,7 +292,7 @@ def _bisected(advice: Advice, near: float, far: float, k_near: int) -> float:
     """Length between `near`, where K is `k_near`, and `far`, where it is not, at which it ends."""
     while abs(far - near) > _LENGTH_ERROR:
         middle = (near + far) / 2.0
-        if k_at_length(advice, middle) == k_near:
+        if _k(advice, middle) == k_near:
             near = middle
         else:
             far = middle
@@ -354,13 +315,16 @@ def outcome_of(advice: Advice, follows_own: bool = False) -> Outcome:
     limit_ms = scenario.max_tpot_ms
     accepted_k = stated_k(advice)
     adjustment = advice.setup.adjustment
+    widths = own_half_widths(advice)
     return Outcome(
         batch=batch,
         k=k,
         k_from="own" if follows_own else "model",
         best_alone=answer.best_alone,
         alone_gain=None if alone.n_draft == k else alone.speedup / rows[k].speedup - 1.0,
-        served=tuple((part.batch_start, part.batch_end, part.k_running) for part in advice.to_serve),
+        served=tuple(
+            (part.batch_start, part.batch_end, part.k_running) for part in advice.to_serve
+        ),
         n_k=len(advice.drafts),
         tried=tried.n_draft,
         speedup=tried.speedup,
@@ -392,6 +356,9 @@ def outcome_of(advice: Advice, follows_own: bool = False) -> Outcome:
         **_memory_facts(advice),
         **_batch_facts(advice),
         **_published_facts(advice),
+        half_width=None if widths is None else widths[0],
+        half_width_after=None if widths is None else widths[1],
+        own_rows=OWN_ROWS,
         engine=scenario.engine,
         engine_name=load_engine(scenario.engine).name,
         kernels_of=advice.setup.costs.kernels_of or None,
@@ -427,35 +394,23 @@ def _memory_facts(advice: Advice) -> dict[str, Any]:
 
 
 def _batch_facts(advice: Advice) -> dict[str, Any]:
-    """Where the configuration drafts, gains and may lose, over every whole batch that fits."""
+    """Where the configuration drafts, gains and may lose, and what one K costs."""
     curve = advice.curve
-    end = last_batch(advice.setup, curve)
-    batches = np.arange(1, end + 1)
-    served = np.asarray(k_running_at(advice.to_serve, batches))
-    place = batches - 1, np.searchsorted(curve.drafts, served)
-    speedup = interpolate_batches(curve.batches, curve.speedup, batches)[place]
-    low = interpolate_batches(curve.batches, curve.low, batches)[place]
-    drafting = batches[served > 0]
-    gaining = batches[(served > 0) & (speedup > 1.0)]
-    pays_to = int(gaining[-1]) if gaining.size else 0
-    losing = low[served > 0] < 1.0
-    tail = int(losing[::-1].cumprod().sum())
-    values = schedule_values(advice.setup, curve)
-    gain = gain_over_doublings(advice.k_by_batch, values)
-    by_batch = {part.k_running for part in advice.k_by_batch}
+    places = by_batch(advice, curve, advice.to_serve)
+    gain = gain_over_doublings(advice.k_by_batch, schedule_values(advice.setup, curve))
+    varies = len({part.k_running for part in advice.k_by_batch}) > 1
     k = advice.recommendation.n_draft
     cost = 1.0 - gain.static_speedup[curve.column(k)] / gain.schedule_speedup
-    fits = advice.setup.memory.largest_batch
     return {
-        "end_batch": end,
-        "end_is_memory": 0 < fits <= int(curve.batches[-1]),
-        "pays_to": None if pays_to == end else pays_to,
-        "loses_from": int(drafting[losing.size - tail]) if tail else None,
-        "drafts_from": int(drafting[0]) if drafting.size else None,
-        "drafts_to": int(drafting[-1]) if drafting.size else None,
+        "end_batch": places.end,
+        "end_is_memory": 0 < advice.setup.memory.largest_batch <= int(curve.batches[-1]),
+        "pays_to": places.pays_to,
+        "loses_from": places.loses_from,
+        "drafts_from": places.drafts_from,
+        "drafts_to": places.drafts_to,
         "switches": len({part.k_running for part in advice.to_serve}) > 1,
-        "varies": len(by_batch) > 1,
-        "single_k_cost": max(cost, 0.0) if len(by_batch) > 1 else None,
+        "varies": varies,
+        "single_k_cost": max(cost, 0.0) if varies else None,
     }
 
 

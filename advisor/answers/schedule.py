@@ -101,6 +101,18 @@ def k_by_batch(
     return _ranges(table, chosen, _one_server(table, chosen), values.drafts)
 
 
+def best_by_batch(
+    values: KValues, max_tpot_s: float | None = None, max_batch: int | None = None
+) -> NDArray[np.int64]:
+    """K that is best at each batch 1..max_batch alone, [n]: of the least expected loss, unsmoothed.
+
+    Arguments as for `k_by_batch`.
+    """
+    table = _whole(values, int(values.batches[-1]) if max_batch is None else max_batch, max_tpot_s)
+    best = recommended(table.loss, table.noise, table.allowed)
+    return np.asarray(values.drafts[best], dtype=np.int64)
+
+
 def schedule_rule(max_tpot_ms: float | None = None) -> str:
     """Rule that chose the ranges of K by batch, in words, under a limit on time per output token
     [ms]."""

@@ -3,7 +3,7 @@ is, and where it ends."""
 
 from __future__ import annotations
 
-from advisor.answers.outcome import holds
+from advisor.answers.outcome import FACTS, FLAGS, holds
 from advisor.show.phrases.book import Book, Phrase
 
 PHRASES = (
@@ -17,7 +17,9 @@ PHRASES = (
     ),
     Phrase("headline", "own off", "Your runs: turn speculation off at batch {batch:int}"),
     Phrase("headline", "own", "Your runs: draft {k:tokens} at batch {batch:int}"),
-    Phrase("headline", "off loss", "Turn speculation off at batch {batch:int}: {speedup:x} at best"),
+    Phrase(
+        "headline", "off loss", "Turn speculation off at batch {batch:int}: {speedup:x} at best"
+    ),
     Phrase(
         "headline",
         "off tried_over_limit",
@@ -153,7 +155,9 @@ PHRASES = (
     Phrase("schedule", "", "K = {k} is best at every batch up to {end_batch:int}."),
     Phrase("pays", "never_drafts", ""),
     Phrase("pays", "pays_nowhere", ""),
-    Phrase("pays", "loses_always", "Faster on average up to batch {pays_end}; some workloads lose."),
+    Phrase(
+        "pays", "loses_always", "Faster on average up to batch {pays_end}; some workloads lose."
+    ),
     Phrase(
         "pays",
         "loses",
@@ -190,10 +194,20 @@ PHRASES = (
     Phrase("change_above", "above", "above {above_length:x2} (K = {above_k})"),
     Phrase("basis", "refitted", "Times are refitted to {refit_points} of your points."),
     Phrase("basis", "measured", "Times were measured at this very point."),
-    Phrase("basis", "same_chip", "Times are modeled from kernels measured on {kernels_of}, the same chip."),
+    Phrase(
+        "basis",
+        "same_chip",
+        "Times are modeled from kernels measured on {kernels_of}, the same chip.",
+    ),
     Phrase("basis", "interpolated", "Times are read between measured kernels of this GPU."),
     Phrase("basis", "fitted", "Times are modeled from measured kernels of this GPU."),
     Phrase("basis", "", "Times are from the data sheet: no kernel of this GPU was measured."),
+    Phrase(
+        "narrow",
+        "fits narrows",
+        "After {own_rows} benchmark runs of your own the 80% range is about ±{half_width_after:pct}, "
+        "not ±{half_width:pct}.",
+    ),
     Phrase("launch", "!fits nothing_fits", "No launch command: nothing fits in memory."),
     Phrase(
         "launch",
@@ -213,4 +227,4 @@ PHRASES = (
     Phrase("launch_title", "switches", "Launch on {engine_name}: K = {k} at this batch"),
     Phrase("launch_title", "", "Launch on {engine_name} with K = {k}"),
 )
-BOOK = Book(PHRASES, holds)
+BOOK = Book(PHRASES, FACTS, FLAGS, holds)

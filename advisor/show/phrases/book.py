@@ -74,7 +74,22 @@ class Book:
     """Phrases of a family, and what its flags mean."""
 
     phrases: tuple[Phrase, ...]
+    facts: frozenset[str]
+    """Names of the record's fields."""
+    flags: Mapping[str, tuple[str, str, Any]]
+    """(fact, comparison, bound) by flag."""
     holds: Callable[[str, Mapping[str, Any]], bool]
+
+    def __post_init__(self) -> None:
+        slots = {phrase.slot for phrase in self.phrases}
+        names = {fact for fact, _, _ in self.flags.values()}
+        unknown = names - self.facts
+        for phrase in self.phrases:
+            unknown |= {flag for flag, _ in phrase.flags} - self.flags.keys()
+            unknown |= {name for name, _ in phrase.braces} - self.facts - slots
+            unknown |= {form for _, form in phrase.braces} - FORMS.keys()
+        if unknown:
+            raise ValueError(f"phrases name what no record has: {sorted(unknown)}")
 
     @property
     def slots(self) -> tuple[str, ...]:
@@ -95,15 +110,19 @@ class Book:
 
     def say(self, slot: str, facts: Mapping[str, Any]) -> str:
         """The sentence of a slot; empty where it is silent."""
+        return " ".join(self._filled(slot, facts).split())
+
+    def _filled(self, slot: str, facts: Mapping[str, Any]) -> str:
         phrase = self.phrase(slot, facts)
         if phrase is None:
             return ""
 
-        def filled(brace: re.Match[str]) -> str:
-            name, form = brace[1], brace[2] or ""
-            return FORMS[form](facts[name]) if name in facts else self.say(name, facts)
+        def of_brace(brace: re.Match[str]) -> str:
+            name = brace[1]
+            form = brace[2] or ""
+            return FORMS[form](facts[name]) if name in facts else self._filled(name, facts)
 
-        return " ".join(_BRACE.sub(filled, phrase.say).split())
+        return _BRACE.sub(of_brace, phrase.say)
 
     def says(self, slots: Iterable[str], facts: Mapping[str, Any]) -> list[str]:
         """The sentences of some slots, without those that are silent."""
