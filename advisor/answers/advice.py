@@ -262,6 +262,19 @@ def _advice(
     )
 
 
+def published_beside(setup: Setup, curve: Curve) -> list[PublishedRun]:
+    """Published runs of this setup on batches and K of the curve. None with a refit: own runs stand
+    nearer."""
+    if setup.adjustment is not None:
+        return []
+    return [
+        run
+        for run in runs_beside(setup.scenario, setup.placement.gpus)
+        if curve.batches[0] <= run.batch_size <= curve.batches[-1]
+        and (np.isnan(run.n_draft) or run.n_draft in curve.drafts[1:])
+    ]
+
+
 def published_here(advice: Advice) -> list[PublishedRun]:
     """Published runs of this setup and drafter at its very batch, of its K or of none that is
     stated."""

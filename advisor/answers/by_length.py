@@ -138,6 +138,18 @@ class ByBatch:
     """Batch from which on the low end of the range lies below 1, as far as it drafts."""
     drafts_from: int | None
     drafts_to: int | None
+    peak: float
+    """Largest speedup, of `Advice.curve_k` where it never drafts. [-]"""
+    peak_batch: int
+
+
+def served_columns(curve: Curve, ranges: tuple[KRange, ...], k_off: int) -> IntArray:
+    """Places along the drafts of what a configuration runs at each batch of the curve, [nB]; of
+    `k_off` throughout where it never drafts."""
+    served = np.asarray(k_running_at(ranges, curve.batches))
+    if not served.any():
+        served = np.full_like(served, k_off)
+    return np.searchsorted(curve.drafts, served)
 
 
 def by_batch(advice: Advice, curve: Curve, ranges: tuple[KRange, ...]) -> ByBatch:
@@ -155,10 +167,16 @@ def by_batch(advice: Advice, curve: Curve, ranges: tuple[KRange, ...]) -> ByBatc
     pays_to = int(gaining[-1]) if gaining.size else 0
     losing = low[is_drafting] < 1.0
     at_the_end = int(losing[::-1].cumprod().sum())
+    in_curve = curve.batches <= end
+    columns = served_columns(curve, ranges, advice.curve_k)[in_curve]
+    on_curve = curve.speedup[in_curve][np.arange(columns.size), columns]
+    top = int(on_curve.argmax())
     return ByBatch(
         end=end,
         pays_to=None if pays_to == end else pays_to,
         loses_from=int(drafting[losing.size - at_the_end]) if at_the_end else None,
         drafts_from=int(drafting[0]) if drafting.size else None,
         drafts_to=int(drafting[-1]) if drafting.size else None,
+        peak=float(on_curve[top]),
+        peak_batch=int(curve.batches[in_curve][top]),
     )

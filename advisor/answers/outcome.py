@@ -7,6 +7,7 @@ said follows from FLAGS, in show/phrases/answer.py.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from itertools import pairwise
 from typing import Any, Literal
@@ -115,6 +116,10 @@ class Outcome:
     drafts_from: int | None
     """First batch at which the configuration drafts. None where it never does."""
     drafts_to: int | None
+    peak: float
+    """Largest speedup of the configuration, of `tried` where it never drafts. [-]"""
+    peak_batch: int
+    """Batch of that speedup. [sequences]"""
     switches: bool
     """Whether the configuration runs several K."""
     varies: bool
@@ -222,7 +227,7 @@ FLAGS: dict[str, tuple[str, str, Any]] = {
 `unknown`. The only place with a threshold of the main answer."""
 
 
-def holds(flag: str, facts: dict[str, Any]) -> bool:
+def holds(flag: str, facts: Mapping[str, Any]) -> bool:
     """Whether a flag of FLAGS holds of a record's facts."""
     name, comparison, bound = FLAGS[flag]
     value = facts[name]
@@ -408,6 +413,8 @@ def _batch_facts(advice: Advice) -> dict[str, Any]:
         "loses_from": places.loses_from,
         "drafts_from": places.drafts_from,
         "drafts_to": places.drafts_to,
+        "peak": places.peak,
+        "peak_batch": places.peak_batch,
         "switches": len({part.k_running for part in advice.to_serve}) > 1,
         "varies": varies,
         "single_k_cost": max(cost, 0.0) if varies else None,

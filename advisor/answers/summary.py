@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from advisor.answers.advice import Advice
 from advisor.catalog.adjustment import Adjustment, change_text
-from advisor.catalog.hardware import drafter_name, hardware_name, model_name, shape_label
+from advisor.catalog.hardware import drafter_name, model_name
 from advisor.catalog.task_transfer import curve_on_task
 from advisor.physics.acceptance import AcceptanceCurve, acceptance_curve
 from advisor.physics.components import FACTORS
@@ -30,33 +30,6 @@ from advisor.text import counted
 if TYPE_CHECKING:  # an answer needs neither pandas nor the design search
     from advisor.answers.design.space import DesignSpace
     from advisor.measured.refit_result import Errors
-
-
-def place_text(answer: Advice | DesignSpace) -> tuple[str, str]:
-    """Line on what is served and how it drafts, where and at which batch."""
-    setup = answer.setup
-    scenario = setup.scenario
-    hardware = setup.hardware
-    model = model_name(scenario.model_id)
-    if scenario.served_checkpoint is not None:
-        model = (
-            f"{scenario.served_checkpoint.rpartition('/')[2]} (as {model}: the same architecture)"
-        )
-    if (
-        scenario.model_config_json is not None
-    ):  # the shape shows a misreading of the user's configuration
-        model = f"{scenario.model_id} ({shape_label(setup.architecture)})"
-    batches = (
-        [scenario.batch_size] if isinstance(answer, Advice) else answer.question.batches.tolist()
-    )
-    loads = ", ".join(f"{batch:,.0f}" for batch in batches)
-    is_forced = setup.adjustment is not None and setup.adjustment.forced
-    refit = ", refit forced" if is_forced else ""
-    return (
-        model if setup.drafter.kind == "none" else f"{model} + {drafter_name(setup.drafter)}",
-        f"on {setup.placement.gpus} × {hardware_name(hardware)}, batch {loads}, context "
-        f"{scenario.context_tokens:,}{refit}",
-    )
 
 
 def stated_k(advice: Advice) -> int:

@@ -13,6 +13,7 @@ import click
 from advisor.answers.advice import Advice, answer_values, band_parts
 from advisor.answers.advice import advise as advise_scenario
 from advisor.answers.best_k import range_values
+from advisor.answers.outcome import outcome_of
 from advisor.answers.schedule import accepted_length_text, schedule_rule
 from advisor.answers.summary import correction_text, fit_of
 from advisor.cli import as_called, program
@@ -23,6 +24,7 @@ from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import MAX_BATCH
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
+from advisor.show.phrases.answer import BOOK, SLOTS
 from advisor.show.table import Table, matrix
 from advisor.show.words.answer import DRAFTS, LINES, k_by_batch_table, short_answer
 from advisor.text import MERITS
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
     from advisor.predict.spend import MeasuredPower, Spend
     from advisor.show.explain.round import Derivation
 
+SCHEMA_VERSION = 2
+"""Of the JSON document: 2 has `outcome`, and its K is the one that the exported configuration runs.
+[-]"""
 GOALS = ("tokens_per_s_per_gpu", "tpot", "speedup")
 """Those of answers/explore/changes.py, which an answer without next steps does not load."""
 
@@ -93,7 +98,8 @@ def advise(
     onward = [] if verbose else out.next_lines(steps)
     export = [*shlex.split(program()), "export", *typed_words()]
     most = inf if verbose else LINES
-    answer = short_answer(advice, export, out.text_width(), onward[1:], most)
+    outcome = outcome_of(advice)
+    answer = short_answer(advice, export, out.text_width(), onward[1:], most, outcome)
     click.echo("\n".join(answer.head))
     out.print_table(Table(DRAFTS, advice.drafts) if verbose else answer.table)
     click.echo(as_called("\n".join(answer.tail)))
@@ -158,7 +164,6 @@ def _print_more(advice: Advice, goal: str) -> None:
     steps = next_steps(advice)
     click.echo()
     for text in (
-        answer.verdict,
         steps.standing.text if steps.standing is not None else "",
         f"{answer.bound_because} ({answer.bound}-bound)",
         does_not_fit(advice.setup),
@@ -220,6 +225,7 @@ def advice_document(advice: Advice) -> dict[str, Any]:
     """The answer as one JSON-able document. Its keys are part of the public contract."""
     setup = advice.setup
     curve = advice.curve
+    facts = outcome_of(advice).facts
     plain, whole = curve.components_at(
         advice.batch_index, curve.column(advice.recommendation.n_draft)
     )
@@ -239,7 +245,10 @@ def advice_document(advice: Advice) -> dict[str, Any]:
         "scenario_hash": advice.scenario.hash,
         "engine": advice.scenario.engine,
         "band_level": advice.band_level,
-        "recommendation": answer_values(advice) | {"verdict": advice.recommendation.verdict},
+        "schema_version": SCHEMA_VERSION,
+        "recommendation": answer_values(advice) | {"verdict": BOOK.say("headline", facts)},
+        "outcome": facts,
+        "says": {slot: text for slot in SLOTS if (text := BOOK.say(slot, facts))},
         "k_at_batch": advice.drafts,
         "k_by_batch": [range_values(batch_range) for batch_range in advice.k_by_batch],
         "k_by_batch_says": advice.schedule_texts,

@@ -55,10 +55,14 @@ PHRASES = (
     Phrase("time", "!fits", ""),
     Phrase("time", "off", "{plain_ms:3} ms per token."),
     Phrase("time", "", "{tpot_ms:3} instead of {plain_ms:3} ms per token."),
+    Phrase("range_and_time", "", "{range} {time}"),
     Phrase(
         "slow",
         "fits limited over_limit_slow !all_over_limit !off",
-        "At the slow end of the range a token takes {slow_ms:3} ms, over the limit of {limit_ms:3}.",
+        (
+            "At the slow end of the range a token takes {slow_ms:3} ms, over the limit of "
+            "{limit_ms:3}."
+        ),
     ),
     Phrase(
         "alternative",
@@ -134,7 +138,8 @@ PHRASES = (
     Phrase(
         "memory_fix",
         "nothing_fits",
-        "One sequence is too large at this context: shorten the context, use more GPUs or a smaller "
+        "One sequence is too large at this context: shorten the context, use more GPUs or a "
+        "smaller "
         "format.",
     ),
     Phrase(
@@ -192,6 +197,56 @@ PHRASES = (
     Phrase("change_off", "off_later", ", below {off_length:x2} (no drafts)"),
     Phrase("change_above", "above below", " or above {above_length:x2} (K = {above_k})"),
     Phrase("change_above", "above", "above {above_length:x2} (K = {above_k})"),
+    Phrase("peak", "undrafted", ""),
+    Phrase(
+        "peak",
+        "off",
+        "With {tried:tokens} the speedup is {speedup:x} at batch {batch:int} and at most "
+        "{peak:x}, at "
+        "batch {peak_batch:int}.",
+    ),
+    Phrase(
+        "peak",
+        "switches",
+        "With K by batch the speedup is {speedup:x} at batch {batch:int} and at most {peak:x}, at "
+        "batch {peak_batch:int}. {pays}",
+    ),
+    Phrase(
+        "peak",
+        "",
+        "With K = {k} the speedup is {speedup:x} at batch {batch:int} and at most {peak:x}, at "
+        "batch "
+        "{peak_batch:int}. {pays}",
+    ),
+    Phrase("do", "!fits", "{memory}"),
+    Phrase(
+        "do",
+        "all_over_limit",
+        "No draft length keeps {limit_ms:3} ms per token: lower the batch or use more GPUs.",
+    ),
+    Phrase("do", "undrafted", "There is no drafter: nothing is drafted."),
+    Phrase("do", "off", "Leave speculation off at batch {batch:int}."),
+    Phrase(
+        "do",
+        "hardly",
+        "Leave speculation off unless your own measurement shows a gain with {k:tokens}.",
+    ),
+    Phrase(
+        "do",
+        "switches",
+        "Turn on K by batch with the command below (K = {k} at batch {batch:int}) and measure a "
+        "day "
+        "of traffic.",
+    ),
+    Phrase("do", "", "Turn on K = {k} with the command below and measure a day of traffic."),
+    Phrase("share", "undrafted", ""),
+    Phrase(
+        "share",
+        "",
+        "K = {tried} is the fastest in {best_share:pct} of 256 simulated cases, which differ in "
+        "the "
+        "uncertain constants, and gives away {loss:pct1} on average against the best K of each.",
+    ),
     Phrase("basis", "refitted", "Times are refitted to {refit_points} of your points."),
     Phrase("basis", "measured", "Times were measured at this very point."),
     Phrase(
@@ -205,7 +260,8 @@ PHRASES = (
     Phrase(
         "narrow",
         "fits narrows",
-        "After {own_rows} benchmark runs of your own the 80% range is about ±{half_width_after:pct}, "
+        "After {own_rows} benchmark runs of your own the 80% range is about "
+        "±{half_width_after:pct}, "
         "not ±{half_width:pct}.",
     ),
     Phrase("launch", "!fits nothing_fits", "No launch command: nothing fits in memory."),
@@ -228,3 +284,9 @@ PHRASES = (
     Phrase("launch_title", "", "Launch on {engine_name} with K = {k}"),
 )
 BOOK = Book(PHRASES, FACTS, FLAGS, holds)
+SLOTS = (
+    *("headline", "range", "time", "slow", "alternative", "memory"),
+    *("published", "published_runs", "borrowed"),
+    *("schedule", "pays", "admit", "change", "basis", "narrow", "launch"),
+)
+"""Slots that a medium may show on a line of their own, in reading order."""

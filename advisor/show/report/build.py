@@ -27,7 +27,7 @@ from advisor.answers.explore.cells import ContextMap
 from advisor.answers.explore.changes import DesignStanding, NextSteps
 from advisor.answers.explore.leaderboard import Leaderboard
 from advisor.answers.explore.questions import SweepView
-from advisor.answers.summary import unlaunched_text
+from advisor.answers.outcome import outcome_of
 from advisor.catalog.engines import export_engines, load_engine
 from advisor.measured.refit_result import Errors
 from advisor.measured.validation import judged_errors, read_judged
@@ -38,6 +38,7 @@ from advisor.predict.setup import Setup
 from advisor.predict.spend import Spend, price_of, spend_at
 from advisor.predict.tiers import CALIBRATED_TOKENS
 from advisor.prediction import AdvisorError, Constant, Tier
+from advisor.show.phrases.answer import BOOK
 from advisor.show.report.blocks import Block, Code, Listing, Paragraph
 from advisor.show.words.answer import EngineSetup, draft_to_name, engine_setup, name_to_serve
 from advisor.show.words.compare import model_name, setting_lines
@@ -62,7 +63,8 @@ def engine_setups(
     scenario's own name for a model that the user gave), and a placeholder that the warnings name,
     where the method needs a draft checkpoint that no profile knows.
     """
-    if why := unlaunched_text(advice):
+    if advice.setup.memory.largest_batch < advice.scenario.batch_size:
+        why = BOOK.say("launch", outcome_of(advice).facts)
         return tuple(
             EngineSetup(engine=engine.id, problem=why.rstrip(".")) for engine in export_engines()
         )
@@ -191,6 +193,15 @@ class Report:
     """What the user's own measured speedups say of K, which `advice.to_serve` follows; empty: the
     model says it."""
 
+    @cached_property
+    def facts(self) -> Mapping[str, Any]:
+        """Facts of the main answer (`answers.outcome`)."""
+        return outcome_of(self.advice, follows_own=bool(self.decided)).facts
+
+    def say(self, *slots: str) -> str:
+        """Sentences of some slots of the main answer, one after the other."""
+        return printable(" ".join(BOOK.says(slots, self.facts)), 3000)
+
     @property
     def scenario(self) -> Scenario:
         """The scenario that was asked about."""
@@ -254,7 +265,7 @@ def build_report(
         checks=check_steps(advice, served_model, draft_model),
         question=question,
         settings=setting_lines(advice.setup),
-        verdict=printable(advice.recommendation.verdict),
+        verdict=printable(BOOK.say("headline", outcome_of(advice).facts)),
         assumptions=_assumptions(setup),
         warnings=warnings,
         constants=_constants(setup),

@@ -15,23 +15,12 @@ from operator import itemgetter
 from textwrap import shorten
 from typing import Any, TypeVar
 
-import numpy as np
-
-from advisor.answers.advice import HARDLY, Advice, component_times, gain_text
-from advisor.answers.best_k import k_running_at
-from advisor.answers.by_batch import schedule_values
+from advisor.answers.advice import Advice, component_times
 from advisor.answers.engines.config import DRAFT_MODEL_PLACEHOLDER, option_texts
-from advisor.answers.schedule import k_at, plain_text, schedule_rule
+from advisor.answers.schedule import plain_text, schedule_rule
 from advisor.answers.summary import (
     accepted_text,
-    contradicted,
     correction_text,
-    flips_text,
-    gain_end_text,
-    headline,
-    place_text,
-    published_text,
-    unlaunched_text,
 )
 from advisor.catalog.hardware import drafter_name, model_name
 from advisor.catalog.models import stored_format
@@ -67,7 +56,13 @@ from advisor.show.report.sections import (
     works,
 )
 from advisor.show.table import Column, Table, matrix
-from advisor.show.words.answer import DRAFTS, accepted_lengths, k_by_batch_table, k_by_context_table
+from advisor.show.words.answer import (
+    DRAFTS,
+    accepted_lengths,
+    k_by_batch_table,
+    k_by_context_table,
+    place_text,
+)
 from advisor.show.words.explain import NAMED
 from advisor.show.words.load import digits, does_not_fit, spend_text
 from advisor.text import MERITS, printable, tier_text, wrapped
@@ -92,8 +87,7 @@ def key_figures(report: Report) -> tuple[tuple[str, str, str], ...]:
     ratio = MERITS["speedup"]
     tpot = MERITS["tpot"]
     rate = MERITS["tokens_per_s_per_gpu"]
-    contradiction = contradicted(report.advice, answer.n_draft)
-    likely = f"likely range {_band(speedup.low, speedup.high)}"
+    likely = f"80% range {_band(speedup.low, speedup.high)}"
     last = (
         rate.name,
         rate.text(answer.tokens_per_s_per_gpu),
@@ -104,15 +98,19 @@ def key_figures(report: Report) -> tuple[tuple[str, str, str], ...]:
     if usd and plain:
         without = f", {digits(plain.value)} without drafts" if answer.n_draft else ""
         last = "Cost", f"{digits(usd.value)} USD", f"a million tokens{without}"
-    first = "Draft length, modelled" if report.decided else "Draft length"
+    first_token = "per user"
+    if answer.ttft_s is not None:
+        wait = MERITS["ttft"].text(answer.ttft_s)
+        first_token = f"per user, the first after {wait} without queueing"
+    first = "Draft length, predicted" if report.decided else "Draft length"
     return (
         (first, f"K = {answer.n_draft}", f"fastest in {answer.p_best:.0%} of cases"),
         (
             ratio.name,
             ratio.text(speedup.value),
-            f"{contradiction}; {likely}" if contradiction else likely,
+            likely,
         ),
-        (tpot.name, tpot.text(answer.tpot_s), answer.per_user),
+        (tpot.name, tpot.text(answer.tpot_s), first_token),
         last,
     )
 
@@ -181,63 +179,13 @@ def if_any(write: Callable[[Answer], Written], answer: Answer | None) -> Written
 
 def curve_finding(report: Report) -> str:
     """Sentences on what the speedup curve shows, with numbers."""
-    advice = report.advice
-    column = report.advice.curve_column
-    curve = report.drawn_curve
-    row = advice.batch_index
-    batches = curve.batches
-    speedup = curve.speedup[:, column]
-    slow = batches[speedup < 1.0]
-    by_batch = len({item.n_draft for item in advice.to_serve}) > 1
-    ending = gain_end_text(
-        advice, None if by_batch or len(advice.k_by_batch) == 1 else advice.curve_k
-    )
-    if by_batch:
-        ending = f"{_by_batch_peak(advice)} {ending}".rstrip()
-    elif slow.size == batches.size:
-        ending = "It is a slowdown at every batch."
-    elif slow.size and advice.break_even_batch is None:
-        ending = (
-            f"It is a slowdown within batch {slow[0]:,.0f} to {slow[-1]:,.0f}. {ending}".rstrip()
-        )
-    return (
-        f"With K = {advice.curve_k}, the speedup at batch {batches[row]:,.0f} is "
-        f"{speedup[row]:.2f}x "
-        f"(likely range {_band(curve.low[row, column], curve.high[row, column])}); it is highest "
-        "at batch "
-        f"{batches[speedup.argmax()]:,.0f}, {speedup.max():.2f}x. {ending}"
-    )
-
-
-def _by_batch_peak(advice: Advice) -> str:
-    """The peak of the schedule, which the page Serve marks."""
-    ranges = advice.k_by_batch
-    curve = advice.curve
-    fixed = np.isin(curve.batches, schedule_values(advice.setup, curve).batches)
-    at = [row for row in np.flatnonzero(fixed) if curve.batches[row] <= ranges[-1].batch_end]
-    of = [
-        float(curve.speedup[row, curve.column(int(k_at(ranges, int(curve.batches[row]))))])
-        for row in at
-    ]
-    best = int(np.argmax(of))
-    return (
-        f"With K by batch it is highest at batch {curve.batches[at[best]]:,.0f}, {of[best]:.2f}x."
-    )
+    return report.say("peak", "range")
 
 
 def _answer(report: Report) -> tuple[Block, ...]:
     answer = report.advice.recommendation
     why = f"{answer.bound_because} Plain decoding is {answer.bound}-bound."
     tier = f"The speedup is {answer.speedup.tier}: {printable(answer.speedup.because)}."
-    record = report.advice.gain_factor, report.advice.counting
-    gain = gain_text(answer.speedup.low, answer.p_gain, *record) if answer.n_draft else ""
-    loss = (
-        f"Of {SIMULATED}, which differ in the uncertain constants, K = {answer.n_draft} is the "
-        "fastest in "
-        f"{answer.p_best:.0%}; its expected loss against the best K in each is "
-        f"{answer.regret:.1%}, the least "
-        "within the noise."
-    )
     fits = (
         f"The largest batch that fits the memory is {report.advice.setup.memory.largest_batch:,}."
     )
@@ -247,7 +195,7 @@ def _answer(report: Report) -> tuple[Block, ...]:
     drafts = table_block(Table(DRAFTS, report.advice.drafts), caption)
     blocks: list[Block] = [
         Paragraph(f"{why} {tier}"),
-        Paragraph(" ".join(filter(None, (loss, answer.equals, gain, fits)))),
+        Paragraph(f"{report.say('share', 'range', 'alternative')} {fits}".strip()),
         drafts,
     ]
     if report.validation:
@@ -265,7 +213,7 @@ def nearest_check(group: str, errors: Errors) -> str:
         "predictions (in a wider range where a run does not state its accepted length) were off by "
         f"{percent(errors.median_ape)} at the median, on the right side of 1x in "
         f"{percent(errors.sign_accuracy)} and "
-        f"inside the likely range in {percent(errors.coverage)}."
+        f"inside the 80% range in {percent(errors.coverage)}."
     )
 
 
@@ -286,7 +234,7 @@ def _curve(report: Report) -> tuple[Block, ...]:
 _CURVE: tuple[Column[dict[str, Any]], ...] = (
     Column("Batch", itemgetter("batch_size"), "{:,}".format),
     Column("Speedup", itemgetter("speedup"), "{:.2f}x".format),
-    Column("likely range", lambda row: _band(row["speedup_low"], row["speedup_high"])),
+    Column("80% range", lambda row: _band(row["speedup_low"], row["speedup_high"])),
     Column("ms per token", itemgetter("tpot_ms"), "{:.2f}".format),
     Column("Verify / plain", itemgetter("verify_ratio"), "{:.2f}".format),
     Column("Experts, plain", itemgetter("touched_plain"), "{:.0f}".format),
@@ -432,13 +380,8 @@ _LONGEST_LINE = 300
 
 def brief_title(report: Report) -> str:
     """The answer and the engine it holds for."""
-    verdict = headline(report.advice, report.advice.recommendation.n_draft)
-    if report.decided:
-        verdict = "your own measured runs decide K"
-    return (
-        f"{model_name(report.scenario.model_id)}, {engine_of(report.scenario.engine)[0]}: "
-        f"{verdict[:1].lower()}{verdict[1:]}"
-    )
+    engine = engine_of(report.scenario.engine)[0]
+    return f"{model_name(report.scenario.model_id)}, {engine}: {report.say('headline')}"
 
 
 def brief_sections(report: Report, *, linked: bool = True) -> tuple[Section, ...]:
@@ -469,63 +412,19 @@ def brief_sections(report: Report, *, linked: bool = True) -> tuple[Section, ...
 
 def _in_short(report: Report) -> str:
     advice = report.advice
-    answer = report.advice.recommendation
-    unlaunched = unlaunched_text(advice)
-    no_room = f" But {unlaunched}" if unlaunched else ""
     place = (
         f"{' '.join(place_text(advice))}, {_weights(advice)}, "
-        f"{engine_of(report.scenario.engine)[0]}.{no_room}"
+        f"{engine_of(report.scenario.engine)[0]}."
     )
-    if report.decided:
-        modelled = f"The model alone says: {headline(advice, answer.n_draft)}"
-        likely = (
-            f"likely {answer.speedup.low:.1f} to {answer.speedup.high:.1f}x. Other figures here "
-            "are the model's"
-        )
-        return (
-            f"{report.decided} The command below follows these runs of yours. {place} "
-            f"{modelled}, {likely}."
-        )
-    if answer.n_draft == 0:
-        return f"Leave speculation off: drafting does not pay here. {place} {answer.bound_because}"
-    command = bool(_command(report))
-    best = advice.drafts[answer.n_draft]
-    k = (
-        int(k_running_at(advice.to_serve, report.scenario.batch_size))
-        if command
-        else answer.n_draft
+    do = f"{report.decided} The command below follows these runs of yours."
+    texts = (
+        do if report.decided else report.say("do"),
+        *block_warnings(advice.setup),
+        place,
+        report.say("range", "slow", "alternative", "published", "published_here"),
+        advice.recommendation.bound_because,
     )
-    row = advice.drafts[k]
-    contradiction = contradicted(advice, k)
-    with_command = " with the command below" if command else ""
-    do = f"Turn on K = {k}{with_command} and measure a day of traffic"
-    if command and len({k_range.n_draft for k_range in advice.to_serve}) > 1:
-        do = (
-            f"Turn on K by batch with the command below, K = {k} here, and measure a day of traffic"
-        )
-    if k != answer.n_draft:
-        slower = (
-            f"{1.0 - row.speedup / best.speedup:.1%} slower than"
-            if row.speedup < best.speedup
-            else "as fast as"
-        )
-        beside = f"K = {k} ({slower} K = {answer.n_draft}, fewer switches)"
-        do = f"The command below runs K by batch, here {beside}: measure a day of traffic with it"
-    if answer.speedup.value < HARDLY:
-        do = (
-            "Leave speculation off unless your own measurement shows a gain at K = "
-            f"{answer.n_draft}"
-        )
-    doubt = f" ({contradiction})" if contradiction else ""
-    expect = f"{do}; expect {row.speedup_low:.1f} to {row.speedup_high:.1f}x{doubt}."
-    gain = gain_text(row.speedup_low, row.p_gain, advice.gain_factor, advice.counting)
-    refused = block_warnings(advice.setup)
-    likely = "Likely range: 8 of 10 simulated cases."
-    return " ".join(
-        filter(
-            None, ("" if no_room else expect, *refused, place, likely, gain, answer.bound_because)
-        )
-    )
+    return " ".join(filter(None, texts))
 
 
 def _weights(advice: Advice) -> str:
@@ -539,13 +438,8 @@ def _weights(advice: Advice) -> str:
 
 def _doubts(report: Report) -> tuple[Block, ...]:
     advice = report.advice
-    flips = flips_text(advice)
-    runs = published_text(advice)
-    lines = [
-        accepted_text(advice),
-        runs,
-        f"What would change K: {flips}." if flips else "",
-    ]
+    runs = report.say("published_runs")
+    lines = [accepted_text(advice), runs, report.say("change")]
     if (
         report.validation and not runs
     ):  # of these very runs, each at its own length: two counts of one thing
