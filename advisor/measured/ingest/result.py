@@ -252,8 +252,8 @@ def _needs(frame: pd.DataFrame, name: str) -> np.ndarray | bool:
 
 def _one_value(numbers: np.ndarray) -> int | None:
     """The number that all agree on, as a whole one. None where they do not."""
-    distinct = np.unique(numbers)
-    return int(distinct[0]) if len(distinct) == 1 else None
+    unique_values = np.unique(numbers)
+    return int(unique_values[0]) if len(unique_values) == 1 else None
 
 
 def _plain(value: Any) -> Any:
