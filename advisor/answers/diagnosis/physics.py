@@ -193,19 +193,21 @@ def rule_sets() -> tuple[RuleSet, ...]:
         load_profile("diagnosis", name, RuleSet, "sets of rules", "see profiles/diagnosis")
         for name in names
     ]
-    return tuple(sorted(sets, key=lambda one: one.order))
+    return tuple(sorted(sets, key=lambda rule_set: rule_set.order))
 
 
 def time_spread() -> float:
     """Half-width of the 80 % band of a predicted time, in logarithms. 0 where no rule file states
     it. [-]"""
-    stated = next((one.spread for one in rule_sets() if one.spread is not None), None)
+    stated = next(
+        (rule_set.spread for rule_set in rule_sets() if rule_set.spread is not None), None
+    )
     return float(stated.value or 0.0) if stated is not None else 0.0
 
 
 def all_rules() -> list[tuple[Kind, Rule]]:
     """Every rule with its kind, in the order in which they are asked."""
-    return [(one.id, rule) for one in rule_sets() for rule in one.rules]
+    return [(rule_set.id, rule) for rule_set in rule_sets() for rule in rule_set.rules]
 
 
 Facts = Mapping[str, Any]
@@ -291,18 +293,18 @@ class Comparison:
     @property
     def faster_k(self) -> int | None:
         """The recommended K where it is predicted to gain more than the run's own."""
-        own = next(row for row in self.by_k if row.n_draft == self.n_draft)
+        current = next(row for row in self.by_k if row.n_draft == self.n_draft)
         best = self.recommended
-        return best.n_draft if best.n_draft and best.speedup > own.speedup else None
+        return best.n_draft if best.n_draft and best.speedup > current.speedup else None
 
     def row(self, name: str) -> Compared | None:
         """One compared quantity. None where it is not predicted."""
-        return next((one for one in self.rows if one.name == name), None)
+        return next((row for row in self.rows if row.name == name), None)
 
     def ratio(self, name: str) -> float | None:
         """Measured over predicted of one quantity. None where it is not known. [-]"""
-        found = self.row(name)
-        return found.ratio if found is not None else None
+        row = self.row(name)
+        return row.ratio if row is not None else None
 
     @property
     def gain(self) -> float | None:
@@ -462,11 +464,11 @@ _SAID_IN = {
 
 def _unsaid(facts: Facts, n_draft: int, bar: Scenario | None) -> dict[str, Any]:
     """Fields of the bar's scenario that a run of its model and drafter says nothing of."""
-    named = resolve_model_name(str(facts.get("model_id")))
-    if bar is None or bar.model_id not in (facts.get("model_id"), named and named.model_id):
+    resolved = resolve_model_name(str(facts.get("model_id")))
+    if bar is None or bar.model_id not in (facts.get("model_id"), resolved and resolved.model_id):
         return {}
-    if named is not None and named.weight_format:
-        facts = {**facts, "weight_dtype": named.weight_format}
+    if resolved is not None and resolved.weight_format:
+        facts = {**facts, "weight_dtype": resolved.weight_format}
     others_drafts = not n_draft or facts.get("drafter") != bar.drafter_id
     return {
         name: getattr(bar, name)
@@ -619,10 +621,10 @@ def _length(setup: Setup, facts: Facts, k: int) -> list[Compared]:
     curves = acceptance_curves(model_id=setup.architecture.id, drafter_id=setup.drafter.id)
     if not curves or k < 1:
         return []
-    published = [parse_acceptance(one.id, k, borrowed=True) for one in curves]
-    central = float(np.median([one.accepted_length[k] for one in published]))
+    published = [parse_acceptance(curve.id, k, borrowed=True) for curve in curves]
+    central = float(np.median([acceptance.accepted_length[k] for acceptance in published]))
     low, high = (
-        float(edge(getattr(one, name)[k] for one in published))
+        float(edge(getattr(acceptance, name)[k] for acceptance in published))
         for edge, name in ((min, "low"), (max, "high"))
     )
     return [

@@ -70,9 +70,9 @@ def _quantity(words: str, needs: str, unit: str = "1") -> Callable[[_Reading], _
 
 def _known(run: Run, names: str) -> list[float] | None:
     """Facts as numbers. None where one of them is unknown."""
-    found = [run.number(name) for name in names.split()]
-    known = [value for value in found if value is not None]
-    return known if len(known) == len(found) else None
+    numbers = [run.number(name) for name in names.split()]
+    known = [value for value in numbers if value is not None]
+    return known if len(known) == len(numbers) else None
 
 
 def _formula(
