@@ -20,8 +20,9 @@ from advisor.text import counted, listed
 def plain_off(compared: Sequence[Comparison]) -> float | None:
     """Measured over predicted plain step, the median of the runs. None near 1 and where none was
     timed."""
-    ratios = [ratio for comparison in compared if (ratio := comparison.ratio("plain")) is not None]
-    off = median(ratios) if ratios else 1.0
+    ratios = [comparison.ratio("plain") for comparison in compared]
+    known = [ratio for ratio in ratios if ratio is not None]
+    off = median(known) if known else 1.0
     return off if is_far(off) else None
 
 
@@ -60,11 +61,9 @@ class Unfit:
 def unfit_of(compared: Sequence[Comparison]) -> Unfit | None:
     """The first server of which not even one sequence fits as it is predicted. None where each
     fits."""
-    if (
-        comparison := next(
-            (comparison for comparison in compared if not comparison.largest_batch), None
-        )
-    ) is None:
+    unfit = (comparison for comparison in compared if not comparison.largest_batch)
+    comparison = next(unfit, None)
+    if comparison is None:
         return None
     scenario = comparison.scenario
     setup = load_setup(comparison.scenario)
@@ -74,7 +73,7 @@ def unfit_of(compared: Sequence[Comparison]) -> Unfit | None:
     ]
     fitting = sorted(
         (other for other in others if other.memory.largest_batch),
-        key=lambda x: -x.memory.weights_bytes,
+        key=lambda other: -other.memory.weights_bytes,
     )
     formats = tuple(str(other.scenario.weight_dtype) for other in fitting)
     now = scenario.weight_dtype or setup.architecture.dtypes.routed

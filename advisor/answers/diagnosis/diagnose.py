@@ -58,7 +58,8 @@ class Evidence:
         requests per concurrent request 1, below 3`."""
         if isinstance(self.limit, bool):
             words = FACTS[self.words].meaning if self.words in FACTS else self.words
-            return f"{words}: {'yes' if self.value else 'no'}"
+            answer = "yes" if self.value else "no"
+            return f"{words}: {answer}"
         sentence = (
             f"{self.words} {_shown(self.value, self.unit)}, {self.test} "
             f"{_shown(self.limit, self.unit)}"
@@ -163,11 +164,10 @@ def _shown(value: Value, unit: str) -> str:
         return "yes" if value else "no"
     if isinstance(value, str) or value is None:
         return str(value)
-    return (
-        with_prefix(float(value), unit)
-        if unit == "s"
-        else f"{value:,.4g}{'' if unit == '1' else f' {unit}'}"
-    )
+    if unit == "s":
+        return with_prefix(float(value), unit)
+    unit_text = "" if unit == "1" else f" {unit}"
+    return f"{value:,.4g}{unit_text}"
 
 
 _OPENING: dict[Kind, str] = {
@@ -219,31 +219,30 @@ def verdict_text(
         )
     if (row := shown_row(compared)) is None:
         return "Nothing found in what could be judged."
-    row_said = f"{row.label[0].lower()}{row.label[1:]} {_both(row)}"
+    row_text = f"{row.label[0].lower()}{row.label[1:]} {_both(row)}"
     if verdict == "as_predicted":
         loses = row.name == "speedup" and max(row.measured or 1.0, row.predicted) < 1.0
-        fault = f" {_NO_GAIN}.{_reach(row)}"
-        return f"Nothing found: {row_said}, within the likely range.{fault if loses else ''}"
+        no_gain_text = f" {_NO_GAIN}.{_reach(row)}" if loses else ""
+        return f"Nothing found: {row_text}, within the likely range.{no_gain_text}"
     besides = f" {besides_text(losing[0])}" if losing else ""
-    return f"No fault found, and the gap is not explained: {row_said}, outside the band.{besides}"
+    return f"No fault found, and the gap is not explained: {row_text}, outside the band.{besides}"
 
 
 def _cause(compared: Sequence[Comparison], suspect: str) -> str:
     """Sentence on the likeliest cause of a loss that is not foreseen. Empty without one."""
     likely = "Else" if suspect else "Likeliest cause" if plain_off(compared) is None else "Besides"
-    return "" if (worst := unforeseen(compared)) is None else cause_text(worst, compared, likely)
+    worst = unforeseen(compared)
+    return "" if worst is None else cause_text(worst, compared, likely)
 
 
 def unforeseen(compared: Sequence[Comparison]) -> Comparison | None:
     """The run that gains least of those that gain less than their band, or lose. None where no run
     does."""
-    less = [
-        comparison
-        for comparison in compared
-        if (row := comparison.row("speedup"))
-        and comparison.gain is not None
-        and comparison.gain < row.low
-    ]
+    less = []
+    for comparison in compared:
+        row = comparison.row("speedup")
+        if row is not None and comparison.gain is not None and comparison.gain < row.low:
+            less.append(comparison)
     return min(less, key=lambda comparison: comparison.gain or 0.0, default=None)
 
 
@@ -256,8 +255,9 @@ def _headline(compared: Sequence[Comparison], suspect: str) -> str:
     row = comparison.row("speedup")
     (do, measured, _) = _remedy(compared)
     if (off := plain_off(compared)) is not None:
-        both = [measured] * bool(measured) + [f"{comparison.gain:.2f}x at K = {comparison.n_draft}"]
-        return f"{do}: measured {', '.join(both)}" if do else plain_title(off)
+        gain_text = f"{comparison.gain:.2f}x at K = {comparison.n_draft}"
+        measured_text = f"{measured}, {gain_text}" if measured else gain_text
+        return f"{do}: measured {measured_text}" if do else plain_title(off)
     now = do or f"Slower than predicted {at}"
     if suspect:
         return f"{now}; look at --max-running-requests"
@@ -270,18 +270,16 @@ def _until_text(compared: Sequence[Comparison], verdict: VerdictKind) -> str:
     """Sentence on what to do at the batch that loses most until its cause is mended. Empty where
     none loses."""
     do, measured, untried = _remedy(compared)
-    measured_text = f": measured {measured}" * bool(measured)
-    rest = f", or try {untried}" * bool(untried)
+    measured_text = f": measured {measured}" if measured else ""
     if verdict != "misconfigured":
-        return f"{do} until the cause is found{measured_text or rest}." if do else ""
+        untried_text = f", or try {untried}" if untried else ""
+        return f"{do} until the cause is found{measured_text or untried_text}." if do else ""
     faster = next((comparison for comparison in compared if comparison.faster_k is not None), None)
     then = "" if faster is None else f"draft {_chosen(faster)}"
-    rest = f"; then {then}" * bool(then)
-    return (
-        f"{do} until that is mended{measured_text or rest}."
-        if do
-        else f"Once mended, {then}." * bool(then)
-    )
+    if not do:
+        return f"Once mended, {then}." if then else ""
+    then_text = f"; then {then}" if then else ""
+    return f"{do} until that is mended{measured_text or then_text}."
 
 
 def _times_text(comparison: Comparison) -> str:
@@ -357,26 +355,25 @@ def _reach(row: Compared) -> str:
 def predicted_text(compared: Sequence[Comparison]) -> str:
     """Sentence on what a server is predicted to gain or lose by batch. Empty where something was
     measured."""
-    rows = [
-        (comparison, row)
-        for comparison in compared
-        if (row := comparison.row("speedup")) is not None
-    ]
-    if not rows or any(
-        item.measured is not None for comparison in compared for item in comparison.rows
-    ):
-        return ""
-    gains, losses = (
-        [pair for pair in rows if (pair[1].predicted < 1.0) == loss] for loss in (False, True)
+    speedups = [(comparison, comparison.row("speedup")) for comparison in compared]
+    rows = [(comparison, row) for comparison, row in speedups if row is not None]
+    was_any_measured = any(
+        row.measured is not None for comparison in compared for row in comparison.rows
     )
+    if not rows or was_any_measured:
+        return ""
+    gains = [pair for pair in rows if not pair[1].predicted < 1.0]
+    losses = [pair for pair in rows if pair[1].predicted < 1.0]
     k_and_place = f"K = {rows[0][0].n_draft} on {rows[0][0].place}"
     if not losses:
         near = [f"{comparison.batch_size:,.4g}" for comparison, row in rows if row.low < 1.0]
         within = f"; a loss lies within the likely range at batch {listed(near)}" if near else ""
+        ends = _at(*rows[0])
+        if rows[1:]:
+            ends += f", {_at(*rows[-1])}"
         return (
-            f"{k_and_place} is predicted to gain at each batch tried: {_at(*rows[0])}"
-            f"{f', {_at(*rows[-1])}' if rows[1:] else ''}{within}. Add what was measured without "
-            "and with drafts."
+            f"{k_and_place} is predicted to gain at each batch tried: {ends}{within}. "
+            "Add what was measured without and with drafts."
         )
     worst, row = min(losses, key=lambda pair: pair[1].predicted)
     pays = f"gain {_at(*gains[-1])} and to " if gains else ""
@@ -480,14 +477,14 @@ def _chosen(comparison: Comparison) -> str:
 def shown_row(compared: Sequence[Comparison]) -> Compared | None:
     """The compared quantity that a verdict names: of the run furthest outside its band."""
     rows = [
-        row
-        for comparison in compared
-        for name in ("speedup", "round", "plain")
-        if (row := comparison.row(name)) is not None and row.measured is not None
+        comparison.row(name) for comparison in compared for name in ("speedup", "round", "plain")
     ]
-    speedups = [row for row in rows if row.name == "speedup"] or rows
+    measured = [row for row in rows if row is not None and row.measured is not None]
+    speedups = [row for row in measured if row.name == "speedup"]
     return max(
-        speedups, key=lambda row: (not row.inside, abs(math.log(row.ratio or 1.0))), default=None
+        speedups or measured,
+        key=lambda row: (not row.inside, abs(math.log(row.ratio or 1.0))),
+        default=None,
     )
 
 
@@ -614,9 +611,11 @@ def diagnose(
         "",
     ]
     lines = (run.value("launch_line") for run in result.runs if run.place == places[0])
+    launch_line = next((line for line in lines if isinstance(line, str)), "")
+    fixes = tuple(finding.fix for finding in findings if places[0] in finding.lines)
     return Diagnosis(
-        launch_line=next((line for line in lines if isinstance(line, str)), ""),
-        fixes=tuple(finding.fix for finding in findings if places[0] in finding.lines),
+        launch_line=launch_line,
+        fixes=fixes,
         mended_k=mended_k,
         verdict=verdict,
         sentence=_sentence(result, verdict, findings, outcomes, suspect, unfit),
@@ -718,9 +717,6 @@ def _unpredicted_text(run: Run, lacks: Sequence[str]) -> str:
     return f"Not predicted: {run.not_compared}.{read}" if was_measured(run.facts) else ""
 
 
-_FOR_FIX = ("batch_size", "draft_tokens_k", "max_num_seqs", "max_running_requests")
-
-
 def _finding(outcomes: Sequence[RuleOutcome], mended_k: int | None) -> Finding:
     first = outcomes[0]
     run = outcomes[0].run
@@ -744,10 +740,10 @@ def _fix(outcome: RuleOutcome, drafts: int | None = None) -> str:
     """What mends what was found, in words. drafts : the K to go on with. None: the run's own."""
     run = outcome.run
     k = run.comparison.recommended.n_draft if run.comparison else None
-    batch, n_draft, *limits = (run.number(name) or 0 for name in _FOR_FIX)
-    return outcome.rule.fix_for(
-        run.text("engine"), k, batch, n_draft if drafts is None else drafts, max(limits)
-    )
+    batch = run.number("batch_size") or 0
+    n_draft = (run.number("draft_tokens_k") or 0) if drafts is None else drafts
+    admitted = max(run.number("max_num_seqs") or 0, run.number("max_running_requests") or 0)
+    return outcome.rule.fix_for(run.text("engine"), k, batch, n_draft, admitted)
 
 
 def _by_rule(
@@ -779,7 +775,8 @@ def _verdict(
         return _BY_KIND[kinds[0]]
     if all_refused and not kinds:
         return "mismeasured"
-    inside = [row.inside for comparison in compared if (row := comparison.judged) is not None]
+    rows = [comparison.judged for comparison in compared]
+    inside = [row.inside for row in rows if row is not None]
     if not inside:
         return "unknown"
     return "as_predicted" if all(inside) else "unexplained"

@@ -463,9 +463,8 @@ def _facts_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
     if "enforce_eager" in spec:
         facts["draft_graphs_off"] = _true(spec["enforce_eager"])
     facts["k_table"] = _table(spec.get("num_speculative_tokens_per_batch_size"))
-    if (quantization := arguments.get("quantization", arguments.get("q"))) and facts.get(
-        "model_id"
-    ):
+    quantization = arguments.get("quantization", arguments.get("q"))
+    if quantization and facts.get("model_id"):
         facts["weight_dtype"] = _quantized(str(facts["model_id"]), str(quantization))
     engine = engine_called(str(arguments.get("_engine", ""))) if arguments.get("_engine") else None
     facts["engine"] = engine.id if engine else None
@@ -501,13 +500,14 @@ def _from_log(text: str) -> dict[str, Any]:
     """Facts from the lines that servers print while they decode."""
     vllm = [(int(run), int(wait)) for run, wait in _VLLM_LINE.findall(text)]
     lines = list(_SGLANG_LINE.finditer(text))
-    sglang = [(int(line[1]), int(queue[1])) for line in lines if (queue := _QUEUE.search(line[0]))]
+    queues = [(line[1], _QUEUE.search(line[0])) for line in lines]
+    sglang = [(int(running), int(queue[1])) for running, queue in queues if queue]
     busy = [(run, wait) for run, wait in (*vllm, *sglang) if run > 0]
     facts: dict[str, Any] = {}
     if busy:
         facts |= {
             "running_requests": fmean(run for run, _ in busy),
-            "waiting_requests": fmean(w for _, w in busy),
+            "waiting_requests": fmean(wait for _, wait in busy),
         }
     graphs = [line[0] for line in lines if "cuda graph:" in line[0]]
     if graphs:
@@ -578,11 +578,8 @@ def client_facts(name: str, data: bytes) -> dict[int, dict[str, Any]]:
 
 
 def _from_record(record: Mapping[str, Any]) -> dict[str, Any]:
-    facts = {
-        ours: number
-        for theirs, ours in _FIELDS.items()
-        if (number := as_number(record.get(theirs))) is not None
-    }
+    numbers = {ours: as_number(record.get(theirs)) for theirs, ours in _FIELDS.items()}
+    facts = {name: number for name, number in numbers.items() if number is not None}
     server = record.get("server_info")
     settings = _facts_of({**server, "_engine": "sglang"}) if isinstance(server, Mapping) else {}
     return {**{name: value for name, value in settings.items() if value is not None}, **facts}

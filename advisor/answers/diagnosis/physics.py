@@ -316,10 +316,8 @@ class Comparison:
     def judged(self) -> Compared | None:
         """Quantity that the run is judged by. The speedup where it was measured, else the round or
         the plain step."""
-        rows = [
-            row for name in ("speedup", "round", "plain") if (row := self.row(name)) is not None
-        ]
-        return next((row for row in rows if row.measured is not None), None)
+        rows = [self.row(name) for name in ("speedup", "round", "plain")]
+        return next((row for row in rows if row is not None and row.measured is not None), None)
 
     @property
     def slower(self) -> bool | None:
@@ -374,15 +372,23 @@ def compare(
     by_k = draft_rows(setup, every, 0)
     length_from = _whose_length(facts, unsaid, question.acceptance_source)
     length_of = "" if length_from == OF_THE_RUN else f" ({length_from})"
+    scenario = setup.scenario.model_copy(
+        update={"batch_size": max(round(batch), 1), "k_max": max(n_draft, 1)}
+    )
+    rows = _rows(setup, curve, facts, plain, n_draft, batch, length_of)
+    carried = any(
+        row.recommended and row.n_draft and setup.acceptance.extrapolated[row.n_draft]
+        for row in by_k
+    )
+    best_gain = every.speedup[0, min(1, n_draft) :].max() / every.speedup[0, -1]
+    first_token_s = None if curve.ttft_s is None else float(curve.ttft_s[0])
     return Comparison(
         n_draft=n_draft,
-        scenario=setup.scenario.model_copy(
-            update={"batch_size": max(round(batch), 1), "k_max": max(n_draft, 1)}
-        ),
+        scenario=scenario,
         place=f"{setup.placement.gpus} x {setup.hardware.name}",
         batch_size=batch,
         largest_batch=setup.memory.largest_batch,
-        rows=tuple(_rows(setup, curve, facts, plain, n_draft, batch, length_of)),
+        rows=tuple(rows),
         tier=str(curve.tier[0, -1]),
         engine_class=question.engine_class,
         known_class=question.engine_class in _known_classes(),
@@ -391,14 +397,11 @@ def compare(
         length_from=length_from,
         assumed=question.assumed,
         by_k=by_k,
-        carried=any(
-            row.recommended and row.n_draft and setup.acceptance.extrapolated[row.n_draft]
-            for row in by_k
-        ),
-        best_gain=float(every.speedup[0, min(1, n_draft) :].max() / every.speedup[0, -1]),
+        carried=carried,
+        best_gain=float(best_gain),
         build_share=_build_share(question, setup, curve),
         prefill_share=_prefill_share(curve),
-        first_token_s=None if curve.ttft_s is None else float(curve.ttft_s[0]),
+        first_token_s=first_token_s,
         least_round_s=least_pass_s(setup, batch, verified or n_draft + 1.0),
         least_plain_s=least_pass_s(setup, batch, 1.0),
     )
@@ -593,15 +596,16 @@ def _compared(
     The parts' errors alone hold half of the measured times: kernels were timed apart from the
     engines that run them.
     """
-    low, high = (float(edge) / float(np.median(draws)) for edge in band(draws))
+    low, high = band(draws)
+    median = float(np.median(draws))
     widest = math.exp(time_spread())
     return Compared(
         name,
         label,
         measured,
         predicted,
-        predicted * min(low, 1.0 / widest),
-        predicted * max(high, widest),
+        predicted * min(float(low) / median, 1.0 / widest),
+        predicted * max(float(high) / median, widest),
         unit,
     )
 
@@ -623,10 +627,8 @@ def _length(setup: Setup, facts: Facts, k: int) -> list[Compared]:
         return []
     published = [parse_acceptance(curve.id, k, borrowed=True) for curve in curves]
     central = float(np.median([acceptance.accepted_length[k] for acceptance in published]))
-    low, high = (
-        float(edge(getattr(acceptance, name)[k] for acceptance in published))
-        for edge, name in ((min, "low"), (max, "high"))
-    )
+    low = float(min(acceptance.low[k] for acceptance in published))
+    high = float(max(acceptance.high[k] for acceptance in published))
     return [
         Compared(
             "length",

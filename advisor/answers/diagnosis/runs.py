@@ -145,7 +145,7 @@ def server_of(row: Run, rows: Sequence[Run], servers: Sequence[Run]) -> dict[str
     measured = {other.file for other in rows}
     drafts = _drafts({**file_settings, **row.facts})
     apart = [server for server in servers if server.file not in measured]
-    kinds = {kind for server in apart if (kind := _drafts(server.facts)) is not None}
+    kinds = {_drafts(server.facts) for server in apart} - {None}
     fitting = apart  # of a row of which nothing is known, those that do not differ in it
     if drafts is not None or len(kinds) != 1:
         fitting = [server for server in apart if _drafts(server.facts) in (None, drafts)]
@@ -211,8 +211,10 @@ def differences(facts: Mapping[str, Any], plain: Mapping[str, Any]) -> list[str]
         if name in _WITHIN and abs(float(value) - float(other)) <= SAME_LENGTH * float(other):
             continue
         texts = (
-            f"{x:g}" if isinstance(x, int | float) and not isinstance(x, bool) else str(x)
-            for x in (other, value)
+            f"{side:g}"
+            if isinstance(side, int | float) and not isinstance(side, bool)
+            else str(side)
+            for side in (other, value)
         )
         out.append(f"{name}: {' -> '.join(texts)}")
     return out
@@ -509,10 +511,9 @@ def _with_repeats(runs: list[Run]) -> list[Run]:
     for places in groups.values():
         if len(places) >= _ENOUGH_REPEATS:
             run = runs[places[0]]
-            first, *later = (float(runs[index].facts["tpot_s"]) for index in places)
-            runs[places[0]] = replace(
-                run, facts={**run.facts, "first_tpot_s": first, "later_tpot_s": median(later)}
-            )
+            times_s = [float(runs[index].facts["tpot_s"]) for index in places]
+            repeats = {"first_tpot_s": times_s[0], "later_tpot_s": median(times_s[1:])}
+            runs[places[0]] = replace(run, facts={**run.facts, **repeats})
     return runs
 
 

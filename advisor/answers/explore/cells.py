@@ -250,6 +250,8 @@ def _predicted(setup: Setup, curve: Curve, odds: Odds) -> dict[str, Any]:
     # What absolute times err by beyond their components is in their bands.
     drawn = drawn_times(setup, curve, np.broadcast_to(columns, curve.speedup.shape), own_z)
     rate = laws.tokens_per_s_per_gpu(curve.batches[:, None], drawn.token_s, setup.placement.gpus)
+    tpot_columns = _banded("tpot{}_ms", curve.tpot_s * 1e3, drawn.tpot_s * 1e3)
+    rate_columns = _banded("tokens_per_s_per_gpu{}", curve.tokens_per_s_per_gpu, np.asarray(rate))
     return {
         "n_draft": curve.drafts,
         "speedup": curve.speedup,
@@ -257,8 +259,8 @@ def _predicted(setup: Setup, curve: Curve, odds: Odds) -> dict[str, Any]:
         "speedup_high": curve.high,
         "p_gain": odds.p_gain,
         "expected_loss": odds.loss,
-        **_banded("tpot{}_ms", curve.tpot_s * 1e3, drawn.tpot_s * 1e3),
-        **_banded("tokens_per_s_per_gpu{}", curve.tokens_per_s_per_gpu, np.asarray(rate)),
+        **tpot_columns,
+        **rate_columns,
         "accepted_length": curve.accepted_length,
         "plain_step_ms": curve.plain_step_s[:, None] * 1e3,
         "round_ms": curve.round_s * 1e3,
@@ -377,22 +379,24 @@ def _row(setup: Setup, curve: Curve) -> dict[str, NDArray[np.generic]]:
     drafting = np.zeros_like(best)
     if curve.drafts.size > 1:
         drafting = recommended(odds.loss[:, 1:], odds.noise[:, 1:], within[:, 1:]) + 1
-    drafting_s = sum(
-        curve.round_components[name][rows, drafting] for name in ("draft", "draft_host")
-    )
+    at_best = rows, best
+    at_drafting = rows, drafting
+    drafting_s = sum(curve.round_components[name][at_drafting] for name in ("draft", "draft_host"))
+    draft_share = drafting_s / curve.round_s[at_drafting]
+    attention_share = curve.plain_components["attention"] / curve.plain_step_s
     return {
         "n_draft": curve.drafts[best],
-        "speedup": curve.speedup[rows, best],
-        "low": curve.low[rows, best],
-        "high": curve.high[rows, best],
-        "p_gain": odds.p_gain[rows, drafting],
+        "speedup": curve.speedup[at_best],
+        "low": curve.low[at_best],
+        "high": curve.high[at_best],
+        "p_gain": odds.p_gain[at_drafting],
         "drafting_k": curve.drafts[drafting],
-        "drafting_speedup": curve.speedup[rows, drafting],
-        "tpot_s": curve.tpot_s[rows, best],
-        "attention_share": curve.plain_components["attention"] / curve.plain_step_s,
-        "verify_ratio": curve.verify_ratio[rows, drafting],
-        "draft_share": np.asarray(drafting_s / curve.round_s[rows, drafting]),
-        "tier": curve.tier[rows, best],
+        "drafting_speedup": curve.speedup[at_drafting],
+        "tpot_s": curve.tpot_s[at_best],
+        "attention_share": attention_share,
+        "verify_ratio": curve.verify_ratio[at_drafting],
+        "draft_share": np.asarray(draft_share),
+        "tier": curve.tier[at_best],
     }
 
 

@@ -568,13 +568,14 @@ def _evaluated(
 
 def _at(setup: Setup, curve: Curve, row: int, best: int) -> _Drawn:
     drawn = drawn_times(setup, curve, np.full(curve.batches.size, best))
+    speed = Speed(
+        int(curve.drafts[best]),
+        float(curve.speedup[row, best]),
+        float(curve.tpot_s[row, best]),
+        float(curve.tokens_per_s_per_gpu[row, best]),
+    )
     return _Drawn(
-        Speed(
-            int(curve.drafts[best]),
-            float(curve.speedup[row, best]),
-            float(curve.tpot_s[row, best]),
-            float(curve.tokens_per_s_per_gpu[row, best]),
-        ),
+        speed,
         curve.draws[:, row, best],
         drawn.tpot_s[:, row],
         drawn.token_s[:, row],
@@ -592,21 +593,16 @@ def _effect(
     of this kind."""
     fits, before = today
     busier = (after.batch / after.gpus) / (before.batch / before.gpus)
+    rate = Band.of(
+        after.speed.tokens_per_s_per_gpu / before.speed.tokens_per_s_per_gpu,
+        before.token_s / after.token_s * busier,
+    )
+    tpot = Band.of(before.speed.tpot_s / after.speed.tpot_s, before.tpot_s / after.tpot_s)
+    speedup = Band.of(after.speed.speedup / before.speed.speedup, after.speedup / before.speedup)
     gain: dict[Goal, Band] = {
-        "tokens_per_s_per_gpu": _at_least(
-            Band.of(
-                after.speed.tokens_per_s_per_gpu / before.speed.tokens_per_s_per_gpu,
-                before.token_s / after.token_s * busier,
-            ),
-            time_ratio,
-        ),
-        "tpot": _at_least(
-            Band.of(before.speed.tpot_s / after.speed.tpot_s, before.tpot_s / after.tpot_s),
-            time_ratio,
-        ),
-        "speedup": Band.of(
-            after.speed.speedup / before.speed.speedup, after.speedup / before.speedup
-        ),
+        "tokens_per_s_per_gpu": _at_least(rate, time_ratio),
+        "tpot": _at_least(tpot, time_ratio),
+        "speedup": speedup,
     }
     return Effect(
         change,

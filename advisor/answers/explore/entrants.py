@@ -138,11 +138,9 @@ class RankQuestion:
         ]
         least = min(batches)
         most = max(batches)
-        return (
-            f"{most:,} user{'' if most == 1 else 's'}"
-            if least == most
-            else f"{least:,} to {most:,} users"
-        )
+        if least < most:
+            return f"{least:,} to {most:,} users"
+        return "1 user" if most == 1 else f"{most:,} users"
 
 
 def default_by(scenario: Scenario, usd_per_hour: float | None = None) -> By:
@@ -396,7 +394,7 @@ def borrowed_heads(task: Task | None, context_tokens: int, k_max: int) -> Borrow
         carried(curve.id, known, _KIND, task, context_tokens)
         for curve, known in zip(heads, measured, strict=True)
     ]
-    lengths = np.median([each.accepted_length[: longest + 1] for each in moved], axis=0)
+    lengths = np.median([known.accepted_length[: longest + 1] for known in moved], axis=0)
     gains = np.maximum(np.diff(lengths), 0.0)
     before = np.concatenate([[1.0], gains[:-1]])
     # Where a draft brought nothing, the next one does not either.
@@ -405,13 +403,15 @@ def borrowed_heads(task: Task | None, context_tokens: int, k_max: int) -> Borrow
     )
     names = ", ".join(sorted(curve.model_id for curve in heads))
     kinds = ", ".join(sorted({task_of(curve.dataset) or "unknown" for curve in heads}))
+    remarks = dict.fromkeys(remark for known in moved for remark in known.remarks)
+    text = f"borrowed: the median of {len(heads)} measured MTP heads ({names}; text: {kinds})"
     return BorrowedHeads(
         ",".join(f"{chance:.4f}" for chance in chances),
-        f"borrowed: the median of {len(heads)} measured MTP heads ({names}; text: {kinds})",
+        text,
         sum(is_carried(curve, _KIND, task) for curve in heads),
         _added(measured, moved, "low")[: k_max + 1],
         _added(measured, moved, "high")[: k_max + 1],
-        tuple(dict.fromkeys(remark for each in moved for remark in each.remarks)),
+        tuple(remarks),
     )
 
 

@@ -519,9 +519,15 @@ def _energy(placed: PlacedModel, question: RankQuestion) -> Prediction | None:
             return None
         at_loads.append(arm.joules_per_token)
     ends = np.array([(each.low, each.value, each.high) for each in at_loads]).T
-    low, value, high = (float(end) for end in mean_over_tokens(question, placed.token_s, ends))
+    low, value, high = mean_over_tokens(question, placed.token_s, ends)
     tier = lowest([each.tier for each in at_loads])
-    return Prediction(value=value, low=low, high=high, tier=tier, because=at_loads[0].because)
+    return Prediction(
+        value=float(value),
+        low=float(low),
+        high=float(high),
+        tier=tier,
+        because=at_loads[0].because,
+    )
 
 
 def _standing(figures: _Figures, rank: int, between: tuple[int, int], p_first: float) -> Standing:

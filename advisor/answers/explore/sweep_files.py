@@ -414,22 +414,25 @@ def _clean(column: str, text: str | None) -> str | None:
 def _check(name: str, frame: pd.DataFrame) -> None:
     """Values as a sweep has them, or AdvisorError naming the first row that has not."""
     done = (frame["reason"].fillna("") == "").to_numpy()
+    not_done = ~done
     tiers = [tier.value for tier in Tier]
+    least_k = np.where(done, 0, -1)
+    most_k = np.where(done, MAX_DRAFT, -1)
+    is_known_k = frame["n_draft"].between(least_k, most_k)
+    is_known_tier = frame["tier"].isin(tiers)
     within = {
         f"batch_size: expected 1 to {MAX_BATCH:,}": frame["batch_size"].between(1, MAX_BATCH),
-        f"n_draft: expected 0 to {MAX_DRAFT}, -1 beside a reason": frame["n_draft"].between(
-            np.where(done, 0, -1), np.where(done, MAX_DRAFT, -1)
-        ),
-        "p_gain: expected a share, 0 to 1": frame["p_gain"].between(0, 1) | ~done,
-        "expected_loss: expected a share, 0 to 1": frame["expected_loss"].between(0, 1) | ~done,
-        "tier: expected one of " + ", ".join(tiers): frame["tier"].isin(tiers) | ~done,
+        f"n_draft: expected 0 to {MAX_DRAFT}, -1 beside a reason": is_known_k,
+        "p_gain: expected a share, 0 to 1": frame["p_gain"].between(0, 1) | not_done,
+        "expected_loss: expected a share, 0 to 1": frame["expected_loss"].between(0, 1) | not_done,
+        "tier: expected one of " + ", ".join(tiers): is_known_tier | not_done,
         "recommended: no row without a prediction is": done | ~frame["recommended"],
     }
     for column in (*_BANDS, "accepted_length", "plain_step_ms", "round_ms"):
         values = frame[column].to_numpy()
         within[f"{column}: expected a number above 0"] = (
             np.isfinite(values) & (values > 0)
-        ) | ~done
+        ) | not_done
     for column in _BANDS:
         ends = "tpot_{}_ms" if column == "tpot_ms" else f"{column}_{{}}"
         low = frame[ends.format("low")].to_numpy()
@@ -437,7 +440,7 @@ def _check(name: str, frame: pd.DataFrame) -> None:
         value = frame[column].to_numpy()
         none = np.isnan(low) & np.isnan(high) & (column != "speedup")
         within[f"{column}: expected a band around the value"] = (
-            ((low <= value) & (value <= high)) | none | ~done
+            ((low <= value) & (value <= high)) | none | not_done
         )
     for what, good in within.items():
         wrong = ~np.asarray(good.fillna(value=False) if isinstance(good, pd.Series) else good, bool)
