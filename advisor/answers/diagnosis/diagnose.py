@@ -190,9 +190,8 @@ def verdict_text(
 ) -> str:
     """The verdict as a reader sees it first. `losing`: runs whose loss is what the model
     predicts."""
-    off = plain_off(
-        compared
-    )  # physics finds such a server slow because it is another, or since requests wait
+    # Physics finds such a server slow because it is another, or since requests wait.
+    off = plain_off(compared)
     slow = off is None and not suspect
     if faults := [
         finding

@@ -363,9 +363,8 @@ def compare(
         facts, batch, n_draft, configs or {}, bar if "acceptance" in unsaid else None, other_models
     )
     setup = _setup(question, facts, unsaid)
-    batch = max(
-        batch * question.batch_share, 1.0
-    )  # of all ranks, where the row counts one; of one copy of several
+    # Of all ranks, where the row counts one; of one copy of several.
+    batch = max(batch * question.batch_share, 1.0)
     verified = question.verify_tokens
     curve = curve_for(setup, [batch], [0, n_draft] if n_draft else [0], verified)
     every = curve_for(setup, [batch], range(n_draft + 1)) if n_draft and verified is None else curve
@@ -521,9 +520,8 @@ def _rows(
     draws = make_draws(setup.costs)
     gpus = setup.placement.gpus
     own_plain = plain if k else facts
-    printed_s = measured_times(facts)[
-        0
-    ]  # the plain time that the row itself prints beside the other
+    # The plain time that the row itself prints beside the other.
+    printed_s = measured_times(facts)[0]
     plain_s = token_time_s(own_plain) or (printed_s if math.isfinite(printed_s) else None)
     token_s = token_time_s(facts) if k else None
     from_rate = _number(facts if k else own_plain, "tpot_s") is None
@@ -577,9 +575,8 @@ def _rows(
     rate = _number(facts, "output_tok_per_s")
     plain_rate = _number(own_plain, "output_tok_per_s")
     mixed = (_number(facts, "tpot_s") is None) != (_number(own_plain, "tpot_s") is None)
-    if (
-        mixed and rate and plain_rate
-    ):  # a time of one run over the rate of the other is no ratio of either
+    # A time of one run over the rate of the other is no ratio of either.
+    if mixed and rate and plain_rate:
         speedup: float | None = rate / plain_rate
     else:
         speedup = plain_s / token_s if plain_s and token_s else _number(facts, "speedup")

@@ -92,12 +92,8 @@ def sweep_rows(combinations: Iterable[Mapping[str, Any]], batches: Sequence[int]
     answered = _answers([dict(settings) for settings in combinations], np.array(batches))
     rows = np.repeat(np.arange(len(answered)), [answers["n_draft"].size for _, answers in answered])
     columns: dict[str, Any] = {}
-    for (
-        name,
-        kind,
-    ) in (
-        COLUMNS.items()
-    ):  # one by one: a frame that changes its kinds takes as long as half a curve
+    # One by one: a frame that changes its kinds takes as long as half a curve.
+    for name, kind in COLUMNS.items():
         if name in _ANSWERED:
             values = np.concatenate([answers[name] for _, answers in answered] or [np.zeros(0)])
             columns[name] = pd.array(values, kind) if kind == "string" else values.astype(kind)
