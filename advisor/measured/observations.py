@@ -63,8 +63,8 @@ class _LaboratoryFile(Frozen):
     def _each_once(self) -> _LaboratoryFile:
         names = [
             name
-            for one in self.laboratories
-            for name in (f"laboratory {one.name}", *one.titles, *one.addresses)
+            for laboratory in self.laboratories
+            for name in (f"laboratory {laboratory.name}", *laboratory.titles, *laboratory.addresses)
         ]
         twice = sorted(name for name, times in Counter(names).items() if times > 1)
         if twice:
@@ -74,8 +74,8 @@ class _LaboratoryFile(Frozen):
             )
         unread = [
             address
-            for one in self.laboratories
-            for address in one.addresses
+            for laboratory in self.laboratories
+            for address in laboratory.addresses
             if place_of(address) != address
         ]
         if unread:
@@ -156,9 +156,13 @@ def set_apart(laboratory: str) -> bool:
 @lru_cache(maxsize=1)
 def _listed() -> tuple[dict[str, str], dict[str, str]]:
     """Laboratories by title, and by address."""
-    listed = read_profile(LABORATORIES, _LaboratoryFile).laboratories
-    by_title = {title: one.name for one in listed for title in one.titles}
-    return by_title, {address: one.name for one in listed for address in one.addresses}
+    laboratories = read_profile(LABORATORIES, _LaboratoryFile).laboratories
+    by_title = {
+        title: laboratory.name for laboratory in laboratories for title in laboratory.titles
+    }
+    return by_title, {
+        address: laboratory.name for laboratory in laboratories for address in laboratory.addresses
+    }
 
 
 TIME_NAMES = tuple(FACTORS)
@@ -226,7 +230,9 @@ def joined(parts: Iterable[Observations]) -> Observations:
 
 def stacked(several: Sequence[Observations]) -> Observations:
     """Several observations of n values each as one, [m, n]."""
-    return Observations(*map(np.stack, zip(*(vars(one).values() for one in several), strict=True)))
+    return Observations(
+        *map(np.stack, zip(*(vars(observations).values() for observations in several), strict=True))
+    )
 
 
 def log_predicted(observed: Observations, theta: Array) -> Array:
@@ -273,7 +279,7 @@ def observe(
     """
     charged = plain.copy()
     round_charged = spec.copy()
-    one = np.eye(_FIXED + 1)[_FIXED]
+    unit_divisor = np.eye(_FIXED + 1)[_FIXED]
     charged[_FIXED] += prefill_s
     round_charged[LENGTH if borrowed else _FIXED] += length * prefill_s
     drafting = np.zeros_like(spec)
@@ -284,16 +290,16 @@ def observe(
     per_token = np.array(
         [1.0, 0.0, -1.0, 0.0, 0.0]
     )  # what the accepted length does to each of QUANTITIES
-    every = Observations(
+    observations = Observations(
         line=np.full(len(QUANTITIES), line),
         quantity=np.array(QUANTITIES),
         measured=np.array([number(row, name) or np.nan for name in QUANTITIES]),
         upper=np.stack([charged, spec, round_charged, verifying, drafting]),
-        lower=np.stack([round_charged, one, one, one, one]),
+        lower=np.stack([round_charged, unit_divisor, unit_divisor, unit_divisor, unit_divisor]),
         shift=per_token * math.log(length),
         length_share=per_token * float(borrowed),
     )
-    return every.where(np.isin(QUANTITIES, _measured(row)) & every.upper.any(axis=1))
+    return observations.where(np.isin(QUANTITIES, _measured(row)) & observations.upper.any(axis=1))
 
 
 _ROUND_METRICS = ("step_time_ms", "step_time_s")
@@ -347,7 +353,9 @@ def time_columns(setup: Setup, curve: Curve) -> tuple[Array, Array]:
 
 def _grouped(parts: Mapping[str, Array]) -> Array:
     out = np.zeros((*np.shape(parts["launch"]), len(NAMES) + 1))
-    for one in COMPONENTS:
-        if one.key in parts:
-            out[..., TIME_NAMES.index(one.factor) if one.factor else _FIXED] += parts[one.key]
+    for component in COMPONENTS:
+        if component.key in parts:
+            out[..., TIME_NAMES.index(component.factor) if component.factor else _FIXED] += parts[
+                component.key
+            ]
     return out

@@ -110,9 +110,9 @@ def rivals(
     no question."""
     readings = compared(points, prior, ask=ask)
     better = [
-        one
-        for one in readings
-        if one.gain >= LEAST_GAIN and one.error <= MAX_LEFT_OUT * one.given_error
+        rival
+        for rival in readings
+        if rival.gain >= LEAST_GAIN and rival.error <= MAX_LEFT_OUT * rival.given_error
     ]
     # A misreading bends the curve as another shape does: where either explains the rows, the user
     # knows which.
@@ -127,18 +127,18 @@ def compared(
         points[i]
         for i in np.unique(np.linspace(0, len(points) - 1, MAX_COMPARED).round().astype(int))
     ]
-    given = joined(point.observations for point in sample)
+    stated = joined(point.observations for point in sample)
     readings = []
-    every = [given]
+    every = [stated]
     candidates = [*(_readings(sample) if ask else ()), *_of_growth(sample)]
     reread = iter(as_read(sample, [one.reread for one in candidates if one.reread is not None]))
     for reading in candidates:
-        read = given if reading.reread is None else next(reread)
+        read = stated if reading.reread is None else next(reread)
         if reading.growth:
             read = joined(point.observations for point in grown(sample, reading.growth))
-        if read is not None and len(read.line) == len(given.line):
+        if read is not None and len(read.line) == len(stated.line):
             readings.append(reading)
-            every.append(read if reading.values is None else reading.values(given))
+            every.append(read if reading.values is None else reading.values(stated))
     if not readings:
         return []
     observed = stacked(every)
@@ -151,10 +151,16 @@ def compared(
             key=lambda i: -gain[i + 1],
         )
     )
-    error, *errors = (_left_out(every[i], prior) for i in (0, *(best + 1)))
+    stated_error, *errors = (_left_out(every[i], prior) for i in (0, *(best + 1)))
     return [
-        Rival(readings[i].question, error, own, float(gain[i + 1] - gain[0]), readings[i].growth)
-        for i, own in zip(best, errors, strict=True)
+        Rival(
+            readings[i].question,
+            stated_error,
+            error,
+            float(gain[i + 1] - gain[0]),
+            readings[i].growth,
+        )
+        for i, error in zip(best, errors, strict=True)
     ]
 
 
@@ -389,10 +395,10 @@ _HOST = ("host", "round_host", "launch")
 
 def _without(observed: Observations, time: NDArray[np.bool_], names: Sequence[str]) -> Values:
     """Values whose times do not hold the parts of some multipliers."""
-    kept = np.ones(observed.upper.shape[1])
-    kept[[NAMES.index(name) for name in names]] = 0.0
-    lower = np.where(time[:, None], observed.lower, observed.lower * kept)
-    return lambda given: replace(given, upper=observed.upper * kept, lower=lower)
+    part_mask = np.ones(observed.upper.shape[1])
+    part_mask[[NAMES.index(name) for name in names]] = 0.0
+    lower = np.where(time[:, None], observed.lower, observed.lower * part_mask)
+    return lambda given: replace(given, upper=observed.upper * part_mask, lower=lower)
 
 
 def _of_setup(point: Point) -> Iterator[Reading]:
@@ -520,17 +526,17 @@ def expert_time(points: Sequence[Point], prior: MultiplierPrior) -> ExpertTime |
         return None
     designs = [(point.scenario.model_id, point.scenario.model_config_json) for point in points]
     names = list(dict.fromkeys(designs))
-    given, read = (
+    stated, read = (
         joined(point.observations for point in some)
         for some in (points, _with_time(points, _UNIT_S))
     )
-    if len(read.line) != len(given.line):
+    if len(read.line) != len(stated.line):
         return None
     by_line = {
         point.line: names.index(design) for point, design in zip(points, designs, strict=True)
     }
-    part = np.array([by_line[line] for line in given.line])
-    every = stacked([_at(given, read, float(seconds)) for seconds in TRIED_S])
+    part = np.array([by_line[line] for line in stated.line])
+    every = stacked([_at(stated, read, float(seconds)) for seconds in TRIED_S])
     used = np.ones(every.measured.shape, bool)
     evidence, posterior = log_evidence(every, prior, used)
     likely = np.exp(evidence - evidence.max())
@@ -571,12 +577,12 @@ def _error_left_out(
     """Mean error of values left out, part by part: without a time, and with the one that suits the
     other parts. [-]"""
     out = np.zeros((2, part.size))
-    for one in np.unique(part):
-        left = part == one
-        used = np.broadcast_to(~left, every.measured.shape)
+    for fold in np.unique(part):
+        in_fold = part == fold
+        used = np.broadcast_to(~in_fold, every.measured.shape)
         evidence, posterior = log_evidence(every, prior, used)
-        said = log_predicted(every, posterior.theta[:, None]) - every.log_measured
-        out[:, left] = said[[0, int(evidence.argmax())]][:, left]
+        log_errors = log_predicted(every, posterior.theta[:, None]) - every.log_measured
+        out[:, in_fold] = log_errors[[0, int(evidence.argmax())]][:, in_fold]
     plain, chosen = np.abs(np.expm1(out)).mean(axis=1)
     return float(plain), float(chosen)
 

@@ -175,13 +175,13 @@ def refit_chosen(
     aside = {one.line for one in result.outliers}
     fitted = [point for point in points if point.line not in aside]
     prior = multiplier_prior(points)
-    found = rivals(fitted, prior, ask=ask and not serves)
-    if found and found[0].growth:
-        return _refit(points, (), repeats, tuple(refused), found[0])
-    experts = None if found or serves else expert_time(fitted, prior)
+    rival_readings = rivals(fitted, prior, ask=ask and not serves)
+    if rival_readings and rival_readings[0].growth:
+        return _refit(points, (), repeats, tuple(refused), rival_readings[0])
+    experts = None if rival_readings or serves else expert_time(fitted, prior)
     if experts and experts.taken:
         result = _refit(points, (), repeats, tuple(refused), experts)
-    return replace(result, questions=tuple(one.text for one in found), experts=experts)
+    return replace(result, questions=tuple(one.text for one in rival_readings), experts=experts)
 
 
 def _refit(
@@ -240,8 +240,8 @@ def refitted(setup: Setup, result: RefitResult) -> Setup:
     """Setup with the refit's constants and their spread. Raises AdvisorError for another
     accelerator or engine."""
     adjustment = adjustment_of(result)
-    own = own_digest(setup.scenario.hardware_json)
-    check_adjustment(adjustment, setup.hardware.id, setup.scenario.engine, own)
+    hardware_digest = own_digest(setup.scenario.hardware_json)
+    check_adjustment(adjustment, setup.hardware.id, setup.scenario.engine, hardware_digest)
     costs, draft_costs = adjusted(setup.costs, setup.draft_costs, adjustment)
     return replace(setup, costs=costs, draft_costs=draft_costs)
 
@@ -249,10 +249,11 @@ def refitted(setup: Setup, result: RefitResult) -> Setup:
 def adjustment_of(result: RefitResult) -> Adjustment:
     """The refit as a scenario carries it (`Scenario.refit`). A borrowed accepted length stays the
     scenario's own."""
-    parameters = [item for item in result.parameters if item.name in FACTORS]
-    index = {item.name: number for number, item in enumerate(result.parameters)}
+    parameters = [parameter for parameter in result.parameters if parameter.name in FACTORS]
+    index = {parameter.name: number for number, parameter in enumerate(result.parameters)}
     pairs = [
-        (index.get(JOINT[one].factor), index.get(JOINT[other].factor)) for one, other in JOINT_PAIRS
+        (index.get(JOINT[first].factor), index.get(JOINT[second].factor))
+        for first, second in JOINT_PAIRS
     ]
     correlation = tuple(
         0.0 if a is None or b is None else result.correlation[a][b] for a, b in pairs
@@ -264,10 +265,10 @@ def adjustment_of(result: RefitResult) -> Adjustment:
         n_points=result.n_points,
         data=result.data,
         own=result.own,
-        factors={item.name: item.factor for item in parameters},
-        log_sd={item.name: item.log_stderr for item in parameters},
+        factors={parameter.name: parameter.factor for parameter in parameters},
+        log_sd={parameter.name: parameter.log_stderr for parameter in parameters},
         correlation=correlation,
-        learnt=tuple(item.name for item in parameters if item.identified),
+        learnt=tuple(parameter.name for parameter in parameters if parameter.identified),
         growth=result.shape.growth if result.shape else 0.0,
         expert_s=result.experts.constant_s if result.experts and result.experts.taken else 0.0,
         scatter_log_sd=result.noise_log_sd if result.n_points >= ENOUGH_FOR_SCATTER else None,
@@ -305,13 +306,13 @@ def _without_repeats(points: Sequence[Point]) -> tuple[list[Point], Repeats | No
 
 def _mean_of(cell: Sequence[Point]) -> Point:
     """Runs of one setting as the first of them, with the geometric mean of what they measured."""
-    every = [point.observations for point in cell]
+    runs = [point.observations for point in cell]
     mean = {
-        name: np.mean([getattr(one, name) for one in every], axis=0)
+        name: np.mean([getattr(run, name) for run in runs], axis=0)
         for name in ("upper", "lower", "shift")
     }
-    measured = np.exp(np.mean([one.log_measured for one in every], axis=0))
-    return replace(cell[0], observations=replace(every[0], measured=measured, **mean))
+    measured = np.exp(np.mean([run.log_measured for run in runs], axis=0))
+    return replace(cell[0], observations=replace(runs[0], measured=measured, **mean))
 
 
 def _fingerprint(points: Sequence[Point], aside: Mapping[int, str]) -> str:
@@ -331,8 +332,17 @@ def _one_group(
 ) -> tuple[list[Point], list[Refused]]:
     groups: dict[tuple[object, ...], list[Point]] = {}
     for point in points:
-        own, ran = point.scenario.hardware_json, _ran_text(point)  # of like figures and modes
-        key = (point.setup.hardware.id, point.scenario.engine, point.engine_class, own, ran)
+        hardware_json, ran = (
+            point.scenario.hardware_json,
+            _ran_text(point),
+        )  # of like figures and modes
+        key = (
+            point.setup.hardware.id,
+            point.scenario.engine,
+            point.engine_class,
+            hardware_json,
+            ran,
+        )
         if (hardware_id or key[0], engine or key[1]) == key[:2]:
             groups.setdefault(key, []).append(point)
     selected = max(groups.values(), key=len, default=[])
@@ -361,9 +371,9 @@ _RAN_NOTED = re.compile(r"\b(?:graph_mode|runner|attention_backend|expert_kernel
 def _ran_text(point: Point) -> str:
     """How a row ran where it says so, ` (captured=0, async_scheduling=1, runner=V1)`."""
     stated = ((name, number(point.row, name)) for name in _RAN)
-    said = [f"{name}={value:g}" for name, value in stated if value is not None]
-    said += _RAN_NOTED.findall(str(point.row.get("notes") or ""))
-    return f" ({', '.join(said)})" if said else ""
+    settings = [f"{name}={value:g}" for name, value in stated if value is not None]
+    settings += _RAN_NOTED.findall(str(point.row.get("notes") or ""))
+    return f" ({', '.join(settings)})" if settings else ""
 
 
 def _too_few(
@@ -456,10 +466,12 @@ def _parameters(
     sds = np.sqrt(np.diag(posterior.covariance))
     # Backwards, so that of two that share a multiplier the first stands for it.
     overheads = {
-        one.factor: float(getattr(setup.costs, one.priced_by[0])) for one in reversed(OVERHEADS)
+        overhead.factor: float(getattr(setup.costs, overhead.priced_by[0]))
+        for overhead in reversed(OVERHEADS)
     }
     units = {
-        one.factor: "s" if one.priced_by[0].endswith("_s") else "per token" for one in OVERHEADS
+        overhead.factor: "s" if overhead.priced_by[0].endswith("_s") else "per token"
+        for overhead in OVERHEADS
     }
     out = []
     for i, name in enumerate(NAMES):

@@ -390,7 +390,7 @@ class RefitResult:
             "speedups" if self.refused and self.rows["quantity"].eq("speedup").all() else "points"
         )
         of = (
-            f" of {self.n_points + sum(one.rows for one in self.refused)} rows, on"
+            f" of {self.n_points + sum(refusal.rows for refusal in self.refused)} rows, on"
             if self.refused
             else " of"
         )
@@ -414,12 +414,12 @@ class RefitResult:
     @property
     def learnt(self) -> list[RefitParameter]:
         """Multipliers that the data move, the farthest first."""
-        found = [
-            item
-            for item in self.parameters
-            if item.identified and abs(item.factor - 1.0) >= LEAST_MOVE
+        moved_parameters = [
+            parameter
+            for parameter in self.parameters
+            if parameter.identified and abs(parameter.factor - 1.0) >= LEAST_MOVE
         ]
-        return sorted(found, key=lambda item: -abs(np.log(item.factor)))
+        return sorted(moved_parameters, key=lambda item: -abs(np.log(item.factor)))
 
     @property
     def length_factor(self) -> float | None:
@@ -438,7 +438,9 @@ def notes(result: RefitResult) -> list[str]:
             "points."
         )
     sentences += [
-        one.text for one in (result.repeats, result.shape, result.experts) if one is not None
+        finding.text
+        for finding in (result.repeats, result.shape, result.experts)
+        if finding is not None
     ]
     if result.few_layers:
         sentences.append(

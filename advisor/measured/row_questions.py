@@ -176,10 +176,10 @@ def question_of(
         scenario = scenario.model_copy(update={"acceptance": until_last(scenario, n_draft)})
     build = build_of(cells)
     verified = _verify_tokens(cells, n_draft)
-    named = engine_class(build, scenario.engine)
+    class_name = engine_class(build, scenario.engine)
     counted = _counted(cells, verified or n_draft + 1, batch)
     return RowQuestion(
-        scenario, n_draft, verified, origin, tuple(filled), named, build, share, counted
+        scenario, n_draft, verified, origin, tuple(filled), class_name, build, share, counted
     )
 
 
@@ -233,15 +233,15 @@ def _named_model(cells: dict[str, str]) -> str:
 
 def _assumed(cells: Mapping[str, str], share: float) -> list[str]:
     """What is assumed of a row that does not say it: overheads, context, copies."""
-    said = []
+    assumptions = []
     if cells.get("engine") and engine_called(cells["engine"], forks=True) is None:
-        said.append(f"the overheads of an unknown engine for {cells['engine']!r}")
+        assumptions.append(f"the overheads of an unknown engine for {cells['engine']!r}")
     if not _stated_lengths(cells) and not cells.get("context_tokens"):
-        said.append(f"context_tokens={DEFAULT_CONTEXT_TOKENS}")
+        assumptions.append(f"context_tokens={DEFAULT_CONTEXT_TOKENS}")
     return (
-        [*said, f"each of {1 / share:.0f} copies decodes its part of batch_size"]
+        [*assumptions, f"each of {1 / share:.0f} copies decodes its part of batch_size"]
         if share < 1.0
-        else said
+        else assumptions
     )
 
 
@@ -254,11 +254,11 @@ def _filled(row: Mapping[str, Any], assume: Mapping[str, str]) -> tuple[dict[str
             cells[name] = value
             filled.append(f"{name}={value}")
     hardware = cells.get("hardware_id", "")
-    if own := cells.get("hardware_json"):
-        cells["hardware_id"] = hardware = hardware_slug(read_own_hardware(own).name)
+    if hardware_json := cells.get("hardware_json"):
+        cells["hardware_id"] = hardware = hardware_slug(read_own_hardware(hardware_json).name)
     if hardware in _SAME_CHIP:
         filled.append(f"hardware_id={_SAME_CHIP[hardware]}")
-    if hardware and not own:
+    if hardware and not hardware_json:
         check_named("hardware_id", hardware)
         cells["hardware_id"] = _SAME_CHIP.get(hardware) or hardware_meant(hardware) or hardware
     return cells, filled
@@ -475,9 +475,9 @@ def _drafter(cells: Mapping[str, str]) -> str:
     name = _needed(cells, "drafter").lower().replace("_", "-")
     notes = f"{cells.get('notes', '')} {cells.get('dataset', '')}".lower()
     if name in ("other", "ngram") and (
-        named := [drafter for drafter in _NAMED_IN_NOTES if drafter in notes]
+        named_drafters := [drafter for drafter in _NAMED_IN_NOTES if drafter in notes]
     ):
-        return named[0]
+        return named_drafters[0]
     if name == "other":
         raise AdvisorError(
             "the drafter is not one that is modelled (drafter=other, none named in the notes)"

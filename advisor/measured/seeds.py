@@ -200,30 +200,33 @@ def _texts(claim: Claim, judged: JudgedClaim) -> tuple[str, str, str, str]:
     if not figures:
         return "no figure", claim.not_testable, "", judged.state
     ours = [judged.figures[figure.what] for figure in figures]
-    held = sum(figure.holds(one.value) for figure, one in zip(figures, ours, strict=True))
+    n_held = sum(
+        figure.holds(judged_figure.value)
+        for figure, judged_figure in zip(figures, ours, strict=True)
+    )
     if len(figures) > SHOWN:
         values = [figure.value or 0.0 for figure in figures]
-        ends = [one.value for one in ours]
+        ends = [judged_figure.value for judged_figure in ours]
         inside = sum(
             (o.low or o.value) <= v <= (o.high or o.value)
             for v, o in zip(values, ours, strict=True)
         )
         return (
             f"{len(figures)} peaks, {min(values):.2f} to {max(values):.2f}",
-            f"{min(ends):.2f} to {max(ends):.2f}; {held} within {TOLERANCE:.0%}",
+            f"{min(ends):.2f} to {max(ends):.2f}; {n_held} within {TOLERANCE:.0%}",
             f"{inside} of {len(figures)} published inside",
             judged.state,
         )
     values_text = []
     bands = []
-    for figure, one in zip(figures, ours, strict=True):
+    for figure, judged_figure in zip(figures, ours, strict=True):
         values_text.append(
-            f"{figure.shown(one.value)}{'' if figure.holds(one.value) else ' (differs)'}"
+            f"{figure.shown(judged_figure.value)}{'' if figure.holds(judged_figure.value) else ' (differs)'}"
         )
         band = (
             "-"
-            if one.low is None or one.high is None
-            else f"{figure.shown(one.low)} to {figure.shown(one.high)}"
+            if judged_figure.low is None or judged_figure.high is None
+            else f"{figure.shown(judged_figure.low)} to {figure.shown(judged_figure.high)}"
         )
         bands.append(band)
     published = "; ".join(f"{figure.what}: {figure.published}" for figure in figures)

@@ -171,19 +171,21 @@ def from_records(
 ) -> dict[str, Cells]:
     """Raw cells of JSON records [rows]. Columns that no record has are left out."""
     cells: dict[str, Cells] = {}
-    for item in maps:
+    for field_map in maps:
         values: list[Any] = [None] * len(records)
-        sources = [item.sources[0]] * len(records)
+        sources = [field_map.sources[0]] * len(records)
         for row, record in enumerate(records):
-            for source in item.sources:
+            for source in field_map.sources:
                 value = field_of(record, source)
                 if value is not None:
                     values[row] = value
                     sources[row] = source
                     break
         if any(value is not None for value in values):
-            one = len(set(sources)) == 1
-            cells[item.column] = Cells(values, sources[0] if one else sources, item.scale)
+            same_source = len(set(sources)) == 1
+            cells[field_map.column] = Cells(
+                values, sources[0] if same_source else sources, field_map.scale
+            )
     return cells
 
 
@@ -294,13 +296,13 @@ def _typed(
         return result.astype("Int64") if whole else result
     if values is None:
         return pd.Series(pd.NA, index=index, dtype="str")
-    kept = values if keep is None else values.filter(keep)
+    texts = values if keep is None else values.filter(keep)
     rename = NAME_MAPS.get(column.name)
     if rename is not None:
-        encoded = kept.dictionary_encode()
+        encoded = texts.dictionary_encode()
         words = [None if word is None else rename(word) for word in encoded.dictionary.to_pylist()]
-        kept = pa.array(words, pa.large_string()).take(encoded.indices)
-    return pd.Series(kept.to_pandas(), dtype="str").set_axis(index)
+        texts = pa.array(words, pa.large_string()).take(encoded.indices)
+    return pd.Series(texts.to_pandas(), dtype="str").set_axis(index)
 
 
 MS = 1e-3
@@ -346,10 +348,12 @@ def medians_note(records: Sequence[Mapping[str, Any]], within: str = "") -> list
     otherwise."""
     columns = []
     for column, sources in time_fields(within).items():
-        found = {
+        used_sources = {
             next((s for s in sources if field_of(record, s) is not None), "") for record in records
         } - {""}
-        if found and not any(source.removeprefix(within).startswith("mean") for source in found):
+        if used_sources and not any(
+            source.removeprefix(within).startswith("mean") for source in used_sources
+        ):
             columns.append(column)
     return (
         [f"{', '.join(columns)}: the file gives no mean, so the median stands in"]
@@ -448,12 +452,14 @@ def finish_serve(frame: pd.DataFrame) -> list[str]:
         ("output_tokens", "_total_output", "_asked_output"),
     )
     with np.errstate(invalid="ignore", divide="ignore"):
-        for name, total, asked in lengths:
+        for name, total, requested in lengths:
             mean = pd.Series(floats(frame, total) / completed, index=frame.index).where(
                 completed > 0
             )
             frame[name] = (
-                frame[name].fillna(mean).fillna(pd.Series(floats(frame, asked), index=frame.index))
+                frame[name]
+                .fillna(mean)
+                .fillna(pd.Series(floats(frame, requested), index=frame.index))
             )
         drafts = floats(frame, "_drafts")
         draft_tokens = floats(frame, "_draft_tokens")
@@ -553,15 +559,15 @@ def failures(
     records: Sequence[Mapping[str, Any]], failed: str = "failed", done: str = "completed"
 ) -> list[str]:
     """Warning that requests of some runs failed, [0..1]. failed, done : fields that count them."""
-    found = [
+    counts = [
         (number_of(record.get(failed)) or 0.0, number_of(record.get(done)) or 0.0)
         for record in records
     ]
-    if not (some := [pair for pair in found if pair[0] > 0]):
+    if not (with_failures := [pair for pair in counts if pair[0] > 0]):
         return []
-    n, n_done = map(sum, zip(*some, strict=True))
+    n, n_done = map(sum, zip(*with_failures, strict=True))
     return [
-        f"{n:,.0f} of {n + n_done:,.0f} requests failed in {counted(len(some), 'run')}: times and "
+        f"{n:,.0f} of {n + n_done:,.0f} requests failed in {counted(len(with_failures), 'run')}: times and "
         "rates are of "
         "those that did not, at a smaller batch than was asked for"
     ]
@@ -572,5 +578,5 @@ def version_of_image(image: Any) -> str | None:
     without one."""
     if not isinstance(image, str):
         return None
-    found = re.search(r":v?([0-9]+(?:\.[0-9]+)+[\w.]*)", image)
-    return found[1] if found else image
+    match = re.search(r":v?([0-9]+(?:\.[0-9]+)+[\w.]*)", image)
+    return match[1] if match else image

@@ -177,7 +177,7 @@ def pairs_of(text: str) -> list[ProsePair]:
     certain."""
     if len(text) > MAX_PROSE:
         return []
-    found = []
+    pairs = []
     turned_on = bool(re.search(_ON, text, re.IGNORECASE)) and not re.search(
         _OFF, text, re.IGNORECASE
     )
@@ -186,12 +186,12 @@ def pairs_of(text: str) -> list[ProsePair]:
         for match in matches:
             before_after = re.search(r"\b(?:before|after)\b", match[0], re.IGNORECASE)
             if (before_after is None or turned_on) and (pair := _pair(match, sentence)):
-                found += [pair, *_further(pair, match, sentence)]
+                pairs += [pair, *_further(pair, match, sentence)]
         if not matches and turned_on:
             changes = (match for pattern in _CHANGES for match in pattern.finditer(sentence))
-            found += [pair for match in changes if (pair := _pair(match, sentence))]
-    found = found or _of_two_sentences(text, turned_on)
-    return list({(pair.values, pair.metric, pair.batch, pair.k): pair for pair in found}.values())
+            pairs += [pair for match in changes if (pair := _pair(match, sentence))]
+    pairs = pairs or _of_two_sentences(text, turned_on)
+    return list({(pair.values, pair.metric, pair.batch, pair.k): pair for pair in pairs}.values())
 
 
 def _of_two_sentences(text: str, turned_on: bool) -> list[ProsePair]:
@@ -242,8 +242,10 @@ def _side_of(sentence: str, at: int, words: tuple[re.Pattern[str], ...]) -> str:
     without any."""
     start = max((cut.end() for cut in re.finditer(r"[,;:]\s", sentence[:at])), default=0)
     for part in (sentence[start:], sentence):
-        if found := [side for side, said in zip(_SIDES, words, strict=True) if said.search(part)]:
-            return found[0] if len(found) == 1 else ""
+        if sides := [
+            side for side, pattern in zip(_SIDES, words, strict=True) if pattern.search(part)
+        ]:
+            return sides[0] if len(sides) == 1 else ""
     return ""
 
 
@@ -251,10 +253,12 @@ def _further(pair: ProsePair, match: re.Match[str], sentence: str) -> Iterator[P
     """The plain value of a pair beside each value of another K that follows."""
     unit = match["spec_unit"] or match["plain_unit"]
     at = match.end()
-    while one := next(filter(None, (pattern.match(sentence, at) for pattern in _FURTHER)), None):
-        at = one.end()
-        words = " ".join(one[0].split()).lstrip(",; ")
-        value = _in_unit(one["spec"], _unit(one["spec_unit"] or unit), pair.metric)
+    while further := next(
+        filter(None, (pattern.match(sentence, at) for pattern in _FURTHER)), None
+    ):
+        at = further.end()
+        words = " ".join(further[0].split()).lstrip(",; ")
+        value = _in_unit(further["spec"], _unit(further["spec_unit"] or unit), pair.metric)
         yield replace(
             pair, values=(pair.values[0], value), words=words, k=_only("draft_tokens_k", words)
         )
@@ -294,9 +298,13 @@ def _pair(match: re.Match[str], sentence: str) -> ProsePair | None:
 
 def _metric(words: str, is_rate: bool) -> str | None:
     """Metric of a pair by the words around it. None where they leave that of times open."""
-    told = (_RATES if is_rate else _METRICS).items()
-    named = [name for name, said in told if re.search("|".join(said), words, re.IGNORECASE)]
-    return named[0] if len(named) == 1 else ANY_RATE if is_rate else None
+    patterns_by_metric = (_RATES if is_rate else _METRICS).items()
+    metrics = [
+        name
+        for name, patterns in patterns_by_metric
+        if re.search("|".join(patterns), words, re.IGNORECASE)
+    ]
+    return metrics[0] if len(metrics) == 1 else ANY_RATE if is_rate else None
 
 
 _SHARE = re.compile(rf"accept(?:ance|ed|) rate{_ABOUT}(\d+(?:\.\d+)?\s*%|0?\.\d+\b)", re.IGNORECASE)
@@ -305,9 +313,9 @@ _SHARE = re.compile(rf"accept(?:ance|ed|) rate{_ABOUT}(\d+(?:\.\d+)?\s*%|0?\.\d+
 def unread_text(text: str) -> str:
     """Sentence on an acceptance rate in a text, which no one length follows from. Empty without
     one."""
-    if len(text) > MAX_PROSE or (found := _SHARE.search(text)) is None:
+    if len(text) > MAX_PROSE or (match := _SHARE.search(text)) is None:
         return ""
-    share = float(found[1].rstrip("% ")) / (100.0 if "%" in found[1] else 1.0)
+    share = float(match[1].rstrip("% ")) / (100.0 if "%" in match[1] else 1.0)
     k = _only("draft_tokens_k", text)
     length = (
         f"1 + {share:.3g} K tokens"
@@ -315,7 +323,7 @@ def unread_text(text: str) -> str:
         else f"1 + {share:.3g} x {k} = {1 + share * int(k):.2f} tokens"
     )
     return (
-        f"Not read: {found[0]}. Say the accepted length; it is {length} if the rate is of all "
+        f"Not read: {match[0]}. Say the accepted length; it is {length} if the rate is of all "
         "drafted tokens, as in "
         "vLLM's log."
     )
@@ -362,13 +370,13 @@ def _only(name: str, text: str) -> str | None:
     A command's options are not of the text: `--cuda-graph-max-bs 16` is no batch.
     """
     text = re.sub(r"(?<!\S)--[a-z][\w-]*(?:[ =]\S+)?", " ", text)
-    found = {
+    values = {
         value.lower()
         for pattern in _COUNTS[name]
         for value in re.findall(pattern, text, re.IGNORECASE)
     }
-    found = {_WORDS.get(value, value) for value in found}
-    return found.pop() if len(found) == 1 else None
+    values = {_WORDS.get(value, value) for value in values}
+    return values.pop() if len(values) == 1 else None
 
 
 def _names(text: str) -> dict[str, str]:
@@ -394,8 +402,10 @@ def _names(text: str) -> dict[str, str]:
 def _model(word: str) -> str | None:
     """Id of the model that a word names, as a checkpoint or by how one id alone begins
     (`Qwen3-Next`)."""
-    begun = [one for one in model_ids() if name_key(one).startswith(f"{name_key(word)}_")]
-    return model_meant(word) or (begun[0] if len(begun) == 1 else None)
+    candidates = [
+        model_id for model_id in model_ids() if name_key(model_id).startswith(f"{name_key(word)}_")
+    ]
+    return model_meant(word) or (candidates[0] if len(candidates) == 1 else None)
 
 
 def detect(sample: Sample) -> float:
@@ -413,36 +423,36 @@ def read(sample: Sample) -> RawRows:
     pairs = pairs_of(text)
     rank = {"tpot_ms": 0, "step_time_ms": 1}
     best = min((rank.get(str(pair.metric), 2) for pair in pairs), default=2)
-    kept = [pair for pair in pairs if rank.get(str(pair.metric), 2) == best]
+    best_pairs = [pair for pair in pairs if rank.get(str(pair.metric), 2) == best]
     if (
-        len({(pair.batch, pair.k) for pair in kept}) < len(kept)
-        or len({pair.metric for pair in kept}) > 1
+        len({(pair.batch, pair.k) for pair in best_pairs}) < len(best_pairs)
+        or len({pair.metric for pair in best_pairs}) > 1
     ):
         raise AdvisorError(
             f"{sample.name} states several pairs of values "
-            f"({listed([pair.words for pair in kept[:4]])}); keep one, or "
+            f"({listed([pair.words for pair in best_pairs[:4]])}); keep one, or "
             "give each a sentence with its concurrency or its K"
         )
-    raw = RawRows("points", np.arange(1, len(kept) + 1), {})
-    words = [pair.words for pair in kept]
+    raw = RawRows("points", np.arange(1, len(best_pairs) + 1), {})
+    words = [pair.words for pair in best_pairs]
     for place, name in enumerate(("baseline_value", "sd_value")):
         raw.cells[name] = Cells(
-            [pair.values[place] for pair in kept], words if len(kept) > 1 else words[0]
+            [pair.values[place] for pair in best_pairs], words if len(best_pairs) > 1 else words[0]
         )
-    if kept[0].metric is not None:
-        raw.constant("metric", kept[0].metric, words[0])
+    if best_pairs[0].metric is not None:
+        raw.constant("metric", best_pairs[0].metric, words[0])
     for name in _COUNTS:
         if value := _only(name, text):
             raw.constant(name, value, f"{name} {value}")
-    if any(pair.batch for pair in kept[1:]):
-        raw.cells["batch_size"] = Cells([pair.batch for pair in kept], "concurrency")
-    if any(pair.k for pair in kept):
+    if any(pair.batch for pair in best_pairs[1:]):
+        raw.cells["batch_size"] = Cells([pair.batch for pair in best_pairs], "concurrency")
+    if any(pair.k for pair in best_pairs):
         other = (
             _only("draft_tokens_k", text)
-            if len({pair.batch for pair in kept}) == len(kept)
+            if len({pair.batch for pair in best_pairs}) == len(best_pairs)
             else None
         )
-        raw.cells["draft_tokens_k"] = Cells([pair.k or other for pair in kept], "K")
+        raw.cells["draft_tokens_k"] = Cells([pair.k or other for pair in best_pairs], "K")
     for name, value in _names(text).items():
         raw.constant(name, value, value)
     if "batch_size" not in raw.cells and (sent := re.findall(r"\b(\d{1,4}) requests\b", text)):
@@ -450,12 +460,12 @@ def read(sample: Sample) -> RawRows:
     version = re.search(r"\bMTP[- ]?(\d)\b", text, re.IGNORECASE)
     if version and "draft_tokens_k" not in raw.cells:
         raw.prefill["draft_tokens_k"] = int(version[1])
-    said = [
+    remarks = [
         f"{one.words!r} is read as {one.values[0]} without drafts and {one.values[1]} with them"
-        for one in kept
+        for one in best_pairs
     ]
-    said += [f"not used beside it: {pair.words!r}" for pair in pairs if pair not in kept]
-    raw.notes.append("; ".join(said))
+    remarks += [f"not used beside it: {pair.words!r}" for pair in pairs if pair not in best_pairs]
+    raw.notes.append("; ".join(remarks))
     rest = reduce(lambda rest, pair: rest.replace(pair.words, ";"), pairs, " ".join(text.split()))
     left = [repr(words) for words in _LEFT.findall(rest)]
     raw.warnings += filter(None, [unread_text(text), f"not read: {listed(left)}" if left else ""])
