@@ -41,9 +41,11 @@ OWN_OVERHEAD_LOG_SD = math.log(10.0) / BAND_SIGMAS
 the shipped ones were fitted on servers of data-centre GPUs and nobody measured this host (assumed).
 [-]"""
 OF_A_HOST = tuple(
-    dict.fromkeys(one.factor for one in OVERHEADS if one.bound == "host" and one.factor)
+    dict.fromkeys(
+        overhead.factor for overhead in OVERHEADS if overhead.bound == "host" and overhead.factor
+    )
 )
-_KERNEL_FACTORS = tuple(dict.fromkeys(one.factor for one in KERNELS))
+_KERNEL_FACTORS = tuple(dict.fromkeys(kernel.factor for kernel in KERNELS))
 
 
 @dataclass(frozen=True)

@@ -100,9 +100,9 @@ def laboratory_of_row(row: Mapping[str, Any]) -> str:
     """Laboratory of a row by its source_title, else its source_url. The title itself where neither
     is listed."""
     cells = (row.get(name) for name in SOURCE_COLUMNS)
-    title, address = (
-        cell if isinstance(cell, str) else "" for cell in cells
-    )  # an empty cell may be NaN
+    # An empty cell may be NaN.
+    texts = [cell if isinstance(cell, str) else "" for cell in cells]
+    title, address = texts
     return _listed()[0].get(title) or _at(place_of(address)) or title
 
 
@@ -125,7 +125,8 @@ def place_of(address: str) -> str:
     if "." not in host:
         return ""
     if host.endswith(_PAGES):
-        host, path = "github.com", f"/{host.removesuffix(_PAGES)}{parts.path}"
+        path = f"/{host.removesuffix(_PAGES)}{parts.path}"
+        host = "github.com"
     else:
         host = _SAME_OWNER.get(host, host)
         path = parts.path
@@ -160,9 +161,10 @@ def _listed() -> tuple[dict[str, str], dict[str, str]]:
     by_title = {
         title: laboratory.name for laboratory in laboratories for title in laboratory.titles
     }
-    return by_title, {
+    by_address = {
         address: laboratory.name for laboratory in laboratories for address in laboratory.addresses
     }
+    return by_title, by_address
 
 
 TIME_NAMES = tuple(FACTORS)
@@ -230,9 +232,8 @@ def joined(parts: Iterable[Observations]) -> Observations:
 
 def stacked(several: Sequence[Observations]) -> Observations:
     """Several observations of n values each as one, [m, n]."""
-    return Observations(
-        *map(np.stack, zip(*(vars(observations).values() for observations in several), strict=True))
-    )
+    fields = (vars(observations).values() for observations in several)
+    return Observations(*map(np.stack, zip(*fields, strict=True)))
 
 
 def log_predicted(observed: Observations, theta: Array) -> Array:
@@ -290,10 +291,11 @@ def observe(
     per_token = np.array(
         [1.0, 0.0, -1.0, 0.0, 0.0]
     )  # what the accepted length does to each of QUANTITIES
+    measured = np.array([number(row, name) or np.nan for name in QUANTITIES])
     observations = Observations(
         line=np.full(len(QUANTITIES), line),
         quantity=np.array(QUANTITIES),
-        measured=np.array([number(row, name) or np.nan for name in QUANTITIES]),
+        measured=measured,
         upper=np.stack([charged, spec, round_charged, verifying, drafting]),
         lower=np.stack([round_charged, unit_divisor, unit_divisor, unit_divisor, unit_divisor]),
         shift=per_token * math.log(length),
@@ -355,7 +357,6 @@ def _grouped(parts: Mapping[str, Array]) -> Array:
     out = np.zeros((*np.shape(parts["launch"]), len(NAMES) + 1))
     for component in COMPONENTS:
         if component.key in parts:
-            out[..., TIME_NAMES.index(component.factor) if component.factor else _FIXED] += parts[
-                component.key
-            ]
+            place = TIME_NAMES.index(component.factor) if component.factor else _FIXED
+            out[..., place] += parts[component.key]
     return out

@@ -201,10 +201,10 @@ def as_read(points: Sequence[Point], rereads: Sequence[Reread]) -> list[Observat
         [
             stated if override is None else override
             for stated, override in zip(
-                stated_values, (one.batches, one.drafts, one.lengths), strict=True
+                stated_values, (reread.batches, reread.drafts, reread.lengths), strict=True
             )
         ]
-        for one in rereads
+        for reread in rereads
     ]
     groups: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
     for reading, reread in enumerate(rereads):
@@ -394,20 +394,20 @@ def _refused_as_one(lines: pd.Index, reason: str) -> list[Refused]:
 def _even_sample(cases: list[Asked], refused: list[Refused]) -> list[Asked]:
     """MAX_POINTS rows of the accelerator and engine with most rows, and as many of all others
     together."""
-    groups = [(item.question.scenario.hardware_id, item.question.engine_class) for item in cases]
+    groups = [(case.question.scenario.hardware_id, case.question.engine_class) for case in cases]
     largest = Counter(groups).most_common(1)[0][0] if cases else None
     sample: list[Asked] = []
     for inside in (True, False):
         selected_cases = [
-            item for item, group in zip(cases, groups, strict=True) if (group == largest) == inside
+            case for case, group in zip(cases, groups, strict=True) if (group == largest) == inside
         ]
         places = _evenly(len(selected_cases), MAX_POINTS)
         sample += [selected_cases[i] for i in places]
-        lines = pd.Index([item.line for item in selected_cases]).delete(places)
+        lines = pd.Index([case.line for case in selected_cases]).delete(places)
         refused += _refused_as_one(
             lines, f"not needed: an even sample of {MAX_POINTS} rows is fitted"
         )
-    return sorted(sample, key=lambda item: item.line)
+    return sorted(sample, key=lambda case: case.line)
 
 
 def _not_stated(column: str) -> str:

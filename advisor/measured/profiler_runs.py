@@ -172,11 +172,8 @@ def _ask(options: list[str]) -> Any:
         ) from error
     if done.returncode != 0:
         error_lines = [line for line in done.stderr.splitlines() if line.strip()]
-        raise AdvisorError(
-            (error_lines[-1] if error_lines else f"exit status {done.returncode}").removeprefix(
-                "error: "
-            )
-        )
+        reason = error_lines[-1] if error_lines else f"exit status {done.returncode}"
+        raise AdvisorError(reason.removeprefix("error: "))
     try:
         return json.loads(done.stdout.splitlines()[-1])
     except (ValueError, IndexError) as error:

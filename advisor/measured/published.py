@@ -94,14 +94,15 @@ def _by_setup() -> dict[tuple[str, str], list[PublishedRun]]:
 
 def _run(row: dict[str, str]) -> PublishedRun:
     gpus = row["tensor_parallel"] or row["gpu_count"]
-    numbers = (
+    cells = (
         row["batch_size"],
         row["draft_tokens_k"],
         row["speedup"],
         gpus,
         row["accepted_length"],
     )
-    batch, n_draft, speedup, n_gpus, length = (float(cell) if cell else np.nan for cell in numbers)
+    values = [float(cell) if cell else np.nan for cell in cells]
+    batch, n_draft, speedup, n_gpus, length = values
     return PublishedRun(
         batch,
         n_draft,

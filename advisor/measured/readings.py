@@ -116,7 +116,7 @@ def rivals(
     ]
     # A misreading bends the curve as another shape does: where either explains the rows, the user
     # knows which.
-    return tuple(sorted(better, key=lambda one: one.growth != 0.0)[:1])
+    return tuple(sorted(better, key=lambda rival: rival.growth != 0.0)[:1])
 
 
 def compared(
@@ -131,7 +131,9 @@ def compared(
     readings = []
     every = [stated]
     candidates = [*(_readings(sample) if ask else ()), *_of_growth(sample)]
-    reread = iter(as_read(sample, [one.reread for one in candidates if one.reread is not None]))
+    reread = iter(
+        as_read(sample, [reading.reread for reading in candidates if reading.reread is not None])
+    )
     for reading in candidates:
         read = stated if reading.reread is None else next(reread)
         if reading.growth:
@@ -151,7 +153,8 @@ def compared(
             key=lambda i: -gain[i + 1],
         )
     )
-    stated_error, *errors = (_left_out(every[i], prior) for i in (0, *(best + 1)))
+    stated_error = _left_out(every[0], prior)
+    errors = [_left_out(every[i + 1], prior) for i in best]
     return [
         Rival(
             readings[i].question,
@@ -260,11 +263,15 @@ def _is_flat_above(points: Sequence[Point], cap: float) -> bool:
     """Whether the server's rate, else its time per token, hardly rises above a batch. True where
     neither is stated."""
     for name in ("output_tok_per_s", "tpot_s"):
-        told = {(p.n_draft, p.batch_size): value for p in points if (value := number(p.row, name))}
+        values: dict[tuple[int, float], float] = {}
+        for point in points:
+            value = number(point.row, name)
+            if value:
+                values[point.n_draft, point.batch_size] = value
         if above := [
-            value / told[k, cap]
-            for (k, batch), value in told.items()
-            if batch > cap and (k, cap) in told
+            value / values[k, cap]
+            for (k, batch), value in values.items()
+            if batch > cap and (k, cap) in values
         ]:
             return max(above) <= CAPPED_RISE
     return True
@@ -398,7 +405,7 @@ def _without(observed: Observations, time: NDArray[np.bool_], names: Sequence[st
     part_mask = np.ones(observed.upper.shape[1])
     part_mask[[NAMES.index(name) for name in names]] = 0.0
     lower = np.where(time[:, None], observed.lower, observed.lower * part_mask)
-    return lambda given: replace(given, upper=observed.upper * part_mask, lower=lower)
+    return lambda observations: replace(observations, upper=observed.upper * part_mask, lower=lower)
 
 
 def _of_setup(point: Point) -> Iterator[Reading]:
@@ -526,10 +533,8 @@ def expert_time(points: Sequence[Point], prior: MultiplierPrior) -> ExpertTime |
         return None
     designs = [(point.scenario.model_id, point.scenario.model_config_json) for point in points]
     names = list(dict.fromkeys(designs))
-    stated, read = (
-        joined(point.observations for point in some)
-        for some in (points, _with_time(points, _UNIT_S))
-    )
+    stated = joined(point.observations for point in points)
+    read = joined(point.observations for point in _with_time(points, _UNIT_S))
     if len(read.line) != len(stated.line):
         return None
     by_line = {

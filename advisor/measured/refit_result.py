@@ -76,16 +76,20 @@ def errors_of(
     def below_one() -> float:
         return float(np.average(right[slower], weights=_source_weights(rows[slower], source)))
 
+    sign_accuracy_below_one = below_one() if ratio and slower.any() else None
+    coverage = mean((measured >= ends[0]) & (measured <= ends[1])) if banded else None
+    mean_band_width = mean((ends[1] - ends[0]) / value) if banded else None
+    log_bias = mean(np.log(value / measured))
     return Errors(
         n=len(rows),
         median_ape=_quantile(error, weight, 0.5),
         mape=mean(error),
         p90_ape=_quantile(error, weight, 0.9),
         sign_accuracy=mean(right) if ratio else None,
-        sign_accuracy_below_one=below_one() if ratio and slower.any() else None,
-        coverage=mean((measured >= ends[0]) & (measured <= ends[1])) if banded else None,
-        mean_band_width=mean((ends[1] - ends[0]) / value) if banded else None,
-        bias=float(np.exp(mean(np.log(value / measured))) - 1.0),
+        sign_accuracy_below_one=sign_accuracy_below_one,
+        coverage=coverage,
+        mean_band_width=mean_band_width,
+        bias=float(np.exp(log_bias) - 1.0),
         n_sources=int(rows[source].nunique()) if source in rows else None,
     )
 
@@ -329,12 +333,13 @@ class RefitResult:
         reasons = list(self.questions)
         if label := self.own_errors.far_off:
             after = self.own_errors.means[label][1]
+            next_step = "" if self.questions else f" {self._next}"
             reasons.insert(
                 0,
                 f"{label.capitalize()} left out of the fit are {after:.0%} off in the mean, over "
                 "the limit of "
                 f"{MAX_ERROR:.0%}: most "
-                f"{self._furthest}.{'' if self.questions else f' {self._next}'}",
+                f"{self._furthest}.{next_step}",
             )
         elif label := self.own_errors.no_better:
             before, after = self.own_errors.means[label]
@@ -344,10 +349,11 @@ class RefitResult:
                 f"shipped constants, {before:.1%}: the error has to fall by {LEAST_FALL:.0%}."
             )
         if self.surprise > MAX_MOVE:
+            rates = "the rates, " if self.own else ""
             reasons.append(
                 f"Predictions of these rows change by {self.surprise:.0%} in the median, more "
                 "than an engine explains: "
-                f"are {'the rates, ' if self.own else ''}batch, K, placement, model and unit "
+                f"are {rates}batch, K, placement, model and unit "
                 "those of the run?"
             )
         if bound := ", ".join(item.meaning for item in self.parameters if item.at_bound):
@@ -419,7 +425,7 @@ class RefitResult:
             for parameter in self.parameters
             if parameter.identified and abs(parameter.factor - 1.0) >= LEAST_MOVE
         ]
-        return sorted(moved_parameters, key=lambda item: -abs(np.log(item.factor)))
+        return sorted(moved_parameters, key=lambda parameter: -abs(np.log(parameter.factor)))
 
     @property
     def length_factor(self) -> float | None:

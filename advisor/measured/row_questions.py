@@ -152,6 +152,8 @@ def question_of(
     lengths, rounded = _lengths(cells)
     engine = engine_called(cells.get("engine", ""), forks=True)
     filled += [*_unknown_task(cells), *rounded, *_assumed(cells, share)]
+    instance_batch = max(round(batch * share), 1)
+    engine_id = engine.id if engine else OTHER_ENGINE
     scenario = build_scenario(
         hardware_id=_needed(cells, "hardware_id"),
         hardware_json=cells.get("hardware_json") or None,
@@ -160,11 +162,11 @@ def question_of(
         expert_parallel=expert_parallel,
         model_id=name or _needed(cells, "model_id"),
         model_config_json=cells.get("model_config_json") or None,
-        batch_size=max(round(batch * share), 1),
+        batch_size=instance_batch,
         drafter_id=drafter,
         acceptance=acceptance,
         task=task,
-        engine=engine.id if engine else OTHER_ENGINE,
+        engine=engine_id,
         engine_version=_graph_release(cells),
         k_max=max(n_draft, 1),
         routing=_routing(cells),
@@ -209,7 +211,9 @@ def until_last(scenario: Scenario, n_draft: int) -> str:
 
 
 _KERNELS = {
-    one.key for one in COMPONENTS if one.factor in ("routed", "attention", "dense", "communication")
+    component.key
+    for component in COMPONENTS
+    if component.factor in ("routed", "attention", "dense", "communication")
 }
 """Components of a verification that no constant of rounds scales."""
 
@@ -420,8 +424,9 @@ def _shared(
     )  # one without a profile may be
     spreads = engine is not None and engine.id in _SPREAD_EXPERTS and mixture
     if spreads and not cells.get("expert_parallel"):
+        engine_name = engine.name if engine else "the engine"
         raise AdvisorError(
-            f"{placement}: {engine.name if engine else 'the engine'} lays the experts over all "
+            f"{placement}: {engine_name} lays the experts over all "
             "ranks of one server; "
             f"state expert_parallel={gpus} where it did (--enable-expert-parallel), "
             "1 where the copies are servers apart"
@@ -442,8 +447,8 @@ docs/serving/data_parallel_deployment)."""
 def copies_at_most(frame: pd.DataFrame) -> np.ndarray:
     """GPUs over those of one instance, 1 where either is not stated [rows]. [-]"""
     numbers = Numbers(frame)
-    gpus, tensor, expert = (numbers[name] for name in _PLACED)
-    copies = gpus / np.fmax(tensor, expert)
+    gpus = numbers["gpu_count"]
+    copies = gpus / np.fmax(numbers["tensor_parallel"], numbers["expert_parallel"])
     return np.where(np.isnan(copies) | (copies < 1.0) | (copies % 1.0 > 0.0), 1.0, copies)
 
 
@@ -460,15 +465,14 @@ def copies_sharing(frame: pd.DataFrame) -> np.ndarray:
     """Copies of the model that share each row's batch and rates, 1 where it says nothing of several
     [rows]. [-]"""
     numbers = Numbers(frame)
-    gpus, tensor, expert = (numbers[name] for name in _PLACED)
+    gpus = numbers["gpu_count"]
+    tensor = numbers["tensor_parallel"]
+    expert = numbers["expert_parallel"]
     ranks = np.nan_to_num(numbers["data_parallel"], nan=1.0)
     tensor = np.where(np.isnan(tensor), gpus / ranks, tensor)
     copies = tensor * ranks / np.fmax(tensor, np.nan_to_num(expert, nan=1.0))
     within = gpus == tensor  # attention groups within the tensor-parallel ranks
     return np.where(np.isnan(copies) | (copies < 1.0) | within, 1.0, copies)
-
-
-_PLACED = ("gpu_count", "tensor_parallel", "expert_parallel")
 
 
 def _drafter(cells: Mapping[str, str]) -> str:

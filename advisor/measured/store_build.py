@@ -262,19 +262,22 @@ def status(path: str | os.PathLike[str] | None = None) -> StoreStatus:
         with open_store(file) as store:
             info = store.info()
             sources = kernel_sources(store)
+            copies = sources[sources["copy_of"].notna()].reset_index(drop=True)
             tables = (*KERNEL_TABLES, "plain_decode")
+            size_bytes = file.stat().st_size
+            built_utc = dt.datetime.fromisoformat(info["built_utc"]).replace(tzinfo=None)
             return StoreStatus(
                 path=file,
                 exists=True,
-                size_bytes=file.stat().st_size,
-                built_utc=dt.datetime.fromisoformat(info["built_utc"]).replace(tzinfo=None),
+                size_bytes=size_bytes,
+                built_utc=built_utc,
                 kernel_package_version=info["kernel_package_version"],
                 stale_because=_reasons(info),
                 rows_by_table={
                     name: int(store.rows(f"SELECT count(*) FROM {name}")[0][0]) for name in tables
                 },
                 coverage=coverage(store),
-                copies=sources[sources["copy_of"].notna()].reset_index(drop=True),
+                copies=copies,
                 dropped=dropped_rows(store),
             )
     except AdvisorError as error:

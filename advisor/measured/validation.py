@@ -540,9 +540,9 @@ def chance_kept_text(p_gain: float, judged: pd.DataFrame) -> str:
     if record is None or record["n"] < LEAST_KEPT:
         return ""
     return (
-        f"Of {int(record['n']):,} published runs given {record['least']:.0%} to {record['most']:.0%}, each "
-        "by a fit that had "
-        f"not seen its laboratory, {record['happened']:.0%} gained."
+        f"Of {int(record['n']):,} published runs given {record['least']:.0%} to "
+        f"{record['most']:.0%}, each by a fit that had not seen its laboratory, "
+        f"{record['happened']:.0%} gained."
     )
 
 

@@ -218,15 +218,16 @@ def _of_load(config: Any, name: str) -> set[Any]:
     it."""
     phases = field_of(config, "phases")
     if isinstance(phases, list):
-        of = [
-            one
-            for one in phases
-            if isinstance(one, dict) and one.get("kind", "profiling") == "profiling"
+        values = [
+            phase.get(name)
+            for phase in phases
+            if isinstance(phase, dict) and phase.get("kind", "profiling") == "profiling"
         ]
-        return {value for one in of if _is_number(value := one.get(name))}
+        return {value for value in values if _is_number(value)}
     places = ("", "perf_analyzer.stimulus.", "loadgen.")
-    found = (value for place in places if _is_number(value := field_of(config, f"{place}{name}")))
-    return set(list(found)[:1])
+    values = [field_of(config, f"{place}{name}") for place in places]
+    numbers = [value for value in values if _is_number(value)]
+    return set(numbers[:1])
 
 
 def _is_number(value: Any) -> bool:

@@ -266,7 +266,8 @@ def coerce(raw: RawRows) -> tuple[pd.DataFrame, pd.DataFrame]:
             text = without_rate(text, column, cells.source)
             series[name], bad = to_numbers(text, column, cells.scale, decimal_comma)
         else:
-            series[name], bad = text, check_text(text, column)
+            series[name] = text
+            bad = check_text(text, column)
         good[bad.rows] = False
         rejects += [
             Reject(int(raw.lines[row]), cells.source_of(row), value, reason)
@@ -372,31 +373,28 @@ def model_cells(
     A server is often called by a name of its own, while its tokenizer or its path still is the
     checkpoint's. Also what is to be said where another field than the first named the model.
     """
-    found: list[tuple[str | None, str]] = []
+    chosen: list[tuple[str | None, str]] = []
     for record in records:
+        values = [(field_of(record, path), path) for path in paths]
         names = [
-            (text, path)
-            for path in paths
-            if isinstance(text := field_of(record, path), str) and text.strip()
+            (value, path) for value, path in values if isinstance(value, str) and value.strip()
         ]
-        found.append(
+        chosen.append(
             next(
                 (pair for pair in names if _is_known(pair[0])),
                 names[0] if names else (None, paths[0]),
             )
         )
-    notes = {
-        (
-            f"model_id taken from {path.rpartition('.')[2]} ({shorten(value)}): "
-            f"{shorten(stated)!r} "
-            "names no known model"
-        )
-        for record, (value, path) in zip(records, found, strict=True)
-        if path != paths[0]
-        and isinstance(stated := field_of(record, paths[0]), str)
-        and value != stated
-    }
-    return Cells([value for value, _ in found], [path for _, path in found]), sorted(notes)
+    notes = set()
+    for record, (name, path) in zip(records, chosen, strict=True):
+        stated = field_of(record, paths[0])
+        if path != paths[0] and isinstance(stated, str) and name != stated:
+            field_name = path.rpartition(".")[2]
+            notes.add(
+                f"model_id taken from {field_name} ({shorten(name)}): {shorten(stated)!r} names no "
+                "known model"
+            )
+    return Cells([name for name, _ in chosen], [path for _, path in chosen]), sorted(notes)
 
 
 @lru_cache(maxsize=1024)  # a sweep repeats few of them
@@ -548,10 +546,8 @@ def closed_loads(
 def loads_of(records: Sequence[Mapping[str, Any]], within: str = "") -> dict[str, Cells]:
     """Closed loads of records that state `max_concurrency` and `request_rate`, at the top or
     `within`."""
-    limits, rates = (
-        [field_of(record, f"{within}{name}") for record in records]
-        for name in ("max_concurrency", "request_rate")
-    )
+    limits = [field_of(record, f"{within}max_concurrency") for record in records]
+    rates = [field_of(record, f"{within}request_rate") for record in records]
     return closed_loads(limits, rates)
 
 
@@ -567,9 +563,8 @@ def failures(
         return []
     n, n_done = map(sum, zip(*with_failures, strict=True))
     return [
-        f"{n:,.0f} of {n + n_done:,.0f} requests failed in {counted(len(with_failures), 'run')}: times and "
-        "rates are of "
-        "those that did not, at a smaller batch than was asked for"
+        f"{n:,.0f} of {n + n_done:,.0f} requests failed in {counted(len(with_failures), 'run')}: "
+        "times and rates are of those that did not, at a smaller batch than was asked for"
     ]
 
 

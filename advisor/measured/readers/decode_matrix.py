@@ -146,11 +146,10 @@ def _batch(cell: Mapping[str, Any]) -> tuple[Any, str]:
 def _of_server(document: Mapping[str, Any]) -> dict[str, str]:
     """Engine and its version, as far as they are told."""
     events = document.get("event_log")
-    versions = (
-        [match[1] for event in events if (match := _VERSION.search(str(event)))]
-        if isinstance(events, list)
-        else []
-    )
+    versions = []
+    if isinstance(events, list):
+        matches = (_VERSION.search(str(event)) for event in events)
+        versions = [match[1] for match in matches if match]
     engine = field_of(document, "metadata.engine")
     stated = {
         "engine": engine if isinstance(engine, str) else None,
@@ -163,7 +162,8 @@ def _accelerator(document: Mapping[str, Any]) -> dict[str, Any]:
     """The accelerator of the machine that the client ran on, to be confirmed: the server may be
     another."""
     listed = str(field_of(document, "startup_diagnostics.nvidia_smi_query.stdout") or "")
-    names = {parts[1].strip() for line in listed.splitlines() if len(parts := line.split(",")) > 1}
+    rows = [line.split(",") for line in listed.splitlines()]
+    names = {cells[1].strip() for cells in rows if len(cells) > 1}
     return {"hardware_id": names.pop()} if len(names) == 1 else {}
 
 

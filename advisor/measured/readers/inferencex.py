@@ -137,8 +137,10 @@ def _decode_placement(record: dict[str, Any], nodes: bool) -> dict[str, Any]:
     own: SGLang and TensorRT-LLM split their tp ranks so, and the recipes of vLLM start tp ranks of
     one GPU.
     """
-    tp, ep = (record.get(f"decode_{key}" if nodes else key) or None for key in ("tp", "ep"))
-    groups = says(record.get("decode_dp_attention" if nodes else "dp_attention"), YES)
+    prefix = "decode_" if nodes else ""
+    tp = record.get(f"{prefix}tp") or None
+    ep = record.get(f"{prefix}ep") or None
+    groups = says(record.get(f"{prefix}dp_attention"), YES)
     workers = record.get("decode_num_workers") if nodes else 1
     placement = {"tensor_parallel": tp, "expert_parallel": ep}
     if not isinstance(tp, int) or not isinstance(workers, int):
@@ -250,18 +252,16 @@ def _finish_turns(frame: pd.DataFrame) -> list[str]:
     steady = floats(frame, "_steady_rate") * floats(frame, "gpu_count")
     empty = frame["output_tok_per_s"].isna().to_numpy() & ~np.isnan(steady)
     frame.loc[empty, "output_tok_per_s"] = steady[empty]
-    notes = (
-        ["output_tok_per_s is the steady rate per GPU x n_gpu, and tpot_s the steady one"]
-        if empty.any()
-        else []
+    notes = []
+    if empty.any():
+        notes.append(
+            "output_tok_per_s is the steady rate per GPU x n_gpu, and tpot_s the steady one"
+        )
+    notes.append(
+        "multi-turn run: turns share a prompt that the cache holds, so lengths are means of a wide "
+        "spread"
     )
-    return [
-        *notes,
-        (
-            "multi-turn run: turns share a prompt that the cache holds, so lengths are means of a "
-            "wide spread"
-        ),
-    ]
+    return notes
 
 
 # together_runner: a run of SGLang's or vLLM's client, its metrics beside the keys of an aggregate.

@@ -97,12 +97,8 @@ def detect_json(sample: Sample) -> float:
     """0.95 for its latency mode beside a list of tests with a context size and a rate."""
     tests = sample.first.get("benchmarks")
     first = tests[0] if isinstance(tests, list) and tests and isinstance(tests[0], dict) else {}
-    has_test_fields = {
-        "concurrency",
-        "context_size",
-        "prompt_size",
-        "response_size",
-    } <= first.keys()
+    test_fields = {"concurrency", "context_size", "prompt_size", "response_size"}
+    has_test_fields = test_fields <= first.keys()
     return 0.95 if sample.kind == "json" and has_test_fields else 0.0
 
 

@@ -56,7 +56,8 @@ def detect_template(sample: Sample) -> float:
 
 def _understood(headers: Sequence[str]) -> set[str]:
     """Canonical columns among some headers, those of a pair without and with drafts included."""
-    columns = {match[0] for header in headers if (match := match_header(header, "points"))}
+    matches = (match_header(header, "points") for header in headers)
+    columns = {match[0] for match in matches if match}
     try:
         pair = side_by_side(headers)
     except AdvisorError:  # said when the table is read
@@ -153,7 +154,8 @@ def read_engine_steps(sample: Sample) -> RawRows:
             "their time_p10_s, the "
             "fastest tenth; give the run's data.csv as it was written"
         )
-    raw.cells, raw.lines = cells, table.lines[usable]
+    raw.cells = cells
+    raw.lines = table.lines[usable]
     raw.warnings = [
         text for text in raw.warnings if not text.endswith("not known and ignored: status")
     ]
@@ -167,9 +169,10 @@ def _rescaled(table: FileTable) -> NDArray[np.bool_]:
     """Rows whose step time is not the median of steps with that fastest tenth."""
     if "time_p10_s" not in table.header:
         return np.zeros(len(table.lines), bool)
-    cells = (_words(table, name) for name in ("time_p10_s", "step_time_s"))
-    fastest, step = (np.array([number_of(cell) or np.nan for cell in column]) for column in cells)
-    return np.asarray((fastest / step < FASTEST[0]) | (fastest / step > FASTEST[1]))
+    fastest_s = np.array([number_of(cell) or np.nan for cell in _words(table, "time_p10_s")])
+    step_s = np.array([number_of(cell) or np.nan for cell in _words(table, "step_time_s")])
+    ratio = fastest_s / step_s
+    return np.asarray((ratio < FASTEST[0]) | (ratio > FASTEST[1]))
 
 
 # The same columns as JSON: one record per run, by our names, as a script writes them or `--map`
@@ -333,7 +336,8 @@ def detect_table(sample: Sample) -> float:
     if sample.kind not in ("text", "parquet"):
         return 0.0
     header = table_header(sample)
-    columns = {match[0] for cell in header if (match := match_header(cell, "kernels"))}
+    matches = (match_header(cell, "kernels") for cell in header)
+    columns = {match[0] for match in matches if match}
     timed = "latency_s" in columns or bool({header_key(cell) for cell in header} & BARE_LATENCY)
     return 0.95 if columns >= _SHAPE and timed else 0.0
 

@@ -98,12 +98,12 @@ _CUT = re.compile(r"[,;]\s|\s(?:and|but|while|whereas)\s", re.IGNORECASE)
 _MARKED = (("plain", _PLAIN), ("spec", _SPEC))
 _PAIRS = tuple(
     re.compile(f"{first}{_BETWEEN}{second}", re.IGNORECASE)
-    for one, other in (_MARKED, _MARKED[::-1])
-    for first, second in product(_sides(*one, ""), _sides(*other, "?"))
+    for earlier, later in (_MARKED, _MARKED[::-1])
+    for first, second in product(_sides(*earlier, ""), _sides(*later, "?"))
 )
 _FURTHER = [
-    re.compile(_BETWEEN + one, re.IGNORECASE)
-    for one in _sides("spec", rf"(?=[^;,]*{_OWN_K}){_SPEC}", "?")
+    re.compile(_BETWEEN + side, re.IGNORECASE)
+    for side in _sides("spec", rf"(?=[^;,]*{_OWN_K}){_SPEC}", "?")
 ]
 """Another value with drafts behind a pair, which says its K: `, 1980 with K=3`."""
 _LEFT = re.compile(
@@ -156,8 +156,8 @@ _ABOUT = (
 )
 _WORDS = {"one": "1", "a single": "1", "two": "2", "four": "4", "eight": "8", "sixteen": "16"}
 _COUNTS = {
-    name: [one.replace("ABOUT", _ABOUT) for one in said]
-    for name, said in SAID.prose["settings"].items()
+    name: [pattern.replace("ABOUT", _ABOUT) for pattern in patterns]
+    for name, patterns in SAID.prose["settings"].items()
 }
 
 
@@ -189,7 +189,8 @@ def pairs_of(text: str) -> list[ProsePair]:
                 pairs += [pair, *_further(pair, match, sentence)]
         if not matches and turned_on:
             changes = (match for pattern in _CHANGES for match in pattern.finditer(sentence))
-            pairs += [pair for match in changes if (pair := _pair(match, sentence))]
+            changed_pairs = (_pair(match, sentence) for match in changes)
+            pairs += [pair for pair in changed_pairs if pair]
     pairs = pairs or _of_two_sentences(text, turned_on)
     return list({(pair.values, pair.metric, pair.batch, pair.k): pair for pair in pairs}.values())
 
@@ -200,25 +201,29 @@ def _of_two_sentences(text: str, turned_on: bool) -> list[ProsePair]:
 
     turned_on : whether drafts came between the two, so that `before` and `now` are sides.
     """
-    told = [(match, one) for one in _parts(text) for match in _ALONE.finditer(one)]
-    if len(told) != len(_SIDES) or _ELSE.search(text):
+    stated_values = [
+        (match, sentence) for sentence in _parts(text) for match in _ALONE.finditer(sentence)
+    ]
+    if len(stated_values) != len(_SIDES) or _ELSE.search(text):
         return []
-    sides = [_side_of(sentence, match.start(), _SAID) for match, sentence in told]
+    sides = [_side_of(sentence, match.start(), _SAID) for match, sentence in stated_values]
     if turned_on or any(sides):
         sides = [
-            said or _side_of(one, at.start(), _MEANT)
-            for said, (at, one) in zip(sides, told, strict=True)
+            side or _side_of(sentence, match.start(), _MEANT)
+            for side, (match, sentence) in zip(sides, stated_values, strict=True)
         ]
     if sorted(sides) != list(_SIDES):
         return []
-    by_side = dict(zip(sides, told, strict=True))
+    by_side = dict(zip(sides, stated_values, strict=True))
     units = {side: _unit(match["value_unit"]) for side, (match, _) in by_side.items()}
-    said = " ".join(sentence for _, sentence in told)
-    if _OTHER.search(said) or (units["plain"] == "/s") != (units["spec"] == "/s"):
+    both_sentences = " ".join(sentence for _, sentence in stated_values)
+    if _OTHER.search(both_sentences) or (units["plain"] == "/s") != (units["spec"] == "/s"):
         return []
-    metric = _metric(said, units["plain"] == "/s")
-    first, last = (text.find(sentence) for _, sentence in told)
-    words = " ".join(text[first : last + len(told[1][1])].split())
+    metric = _metric(both_sentences, units["plain"] == "/s")
+    (_, first_sentence), (_, last_sentence) = stated_values
+    start = text.find(first_sentence)
+    end = text.find(last_sentence) + len(last_sentence)
+    words = " ".join(text[start:end].split())
     plain = _in_unit(by_side["plain"][0]["value"], units["plain"], metric)
     spec = _in_unit(by_side["spec"][0]["value"], units["spec"], metric)
     return [
@@ -253,12 +258,12 @@ def _further(pair: ProsePair, match: re.Match[str], sentence: str) -> Iterator[P
     """The plain value of a pair beside each value of another K that follows."""
     unit = match["spec_unit"] or match["plain_unit"]
     at = match.end()
-    while further := next(
+    while following := next(
         filter(None, (pattern.match(sentence, at) for pattern in _FURTHER)), None
     ):
-        at = further.end()
-        words = " ".join(further[0].split()).lstrip(",; ")
-        value = _in_unit(further["spec"], _unit(further["spec_unit"] or unit), pair.metric)
+        at = following.end()
+        words = " ".join(following[0].split()).lstrip(",; ")
+        value = _in_unit(following["spec"], _unit(following["spec_unit"] or unit), pair.metric)
         yield replace(
             pair, values=(pair.values[0], value), words=words, k=_only("draft_tokens_k", words)
         )
@@ -269,7 +274,8 @@ def _in_unit(number: str, unit: str, metric: str | None) -> str:
     digits = number.lower().replace(",", "")
     value = float(digits.rstrip("k")) * (1e3 if digits.endswith("k") else 1.0)
     wanted = UNIT_FACTORS["s" if str(metric).endswith("_s") else "ms"]
-    return f"{value * (1.0 if unit == '/s' else UNIT_FACTORS[unit] / wanted):.9g}"
+    factor = 1.0 if unit == "/s" else UNIT_FACTORS[unit] / wanted
+    return f"{value * factor:.9g}"
 
 
 def _pair(match: re.Match[str], sentence: str) -> ProsePair | None:
@@ -287,10 +293,8 @@ def _pair(match: re.Match[str], sentence: str) -> ProsePair | None:
     if _OTHER.search(clause) or (units[0] == "/s") != (units[1] == "/s"):
         return None
     metric = _metric(clause, units[0] == "/s")
-    plain, spec = (
-        _in_unit(match[side], unit, metric)
-        for side, unit in zip(("plain", "spec"), units, strict=True)
-    )
+    plain = _in_unit(match["plain"], units[0], metric)
+    spec = _in_unit(match["spec"], units[1], metric)
     batch = _only("batch_size", sentence)
     k = _only("draft_tokens_k", match[0])
     return ProsePair((plain, spec), metric, " ".join(match[0].split()), batch, k)
@@ -298,10 +302,10 @@ def _pair(match: re.Match[str], sentence: str) -> ProsePair | None:
 
 def _metric(words: str, is_rate: bool) -> str | None:
     """Metric of a pair by the words around it. None where they leave that of times open."""
-    patterns_by_metric = (_RATES if is_rate else _METRICS).items()
+    patterns_by_metric = _RATES if is_rate else _METRICS
     metrics = [
         name
-        for name, patterns in patterns_by_metric
+        for name, patterns in patterns_by_metric.items()
         if re.search("|".join(patterns), words, re.IGNORECASE)
     ]
     return metrics[0] if len(metrics) == 1 else ANY_RATE if is_rate else None
@@ -345,9 +349,8 @@ def complaint_of(text: str) -> dict[str, str] | None:
 
 def said_in(text: str) -> dict[str, str]:
     """Settings and names by column that a text states, each where it states one alone."""
-    return _names(text) | {
-        name: value for name in _COUNTS if (value := _only(name, text)) is not None
-    }
+    settings = ((name, _only(name, text)) for name in _COUNTS)
+    return _names(text) | {name: value for name, value in settings if value is not None}
 
 
 def _unit(text: str) -> str:
@@ -384,19 +387,18 @@ def _names(text: str) -> dict[str, str]:
     apart = re.sub(r"(?<=\d)\s*[x×](?=[A-Z])", " ", text)  # 2xH100
     words = [word.rstrip(".-") for word in re.findall(r"[A-Za-z][\w.+-]*(?:/[\w.-]+)?", apart)]
     words = [re.sub(r"(?<=\d)s$", "", word) for word in words]  # two H100s
-    named = [*words, *(f"{one}-{other}" for one, other in pairwise(words))]
-    found = {
-        "drafter": {drafter_name(word) for word in re.findall(_DRAFTS, text, re.IGNORECASE)}
-        & set(drafter_ids()),
-        "engine": {engine.id for word in words if (engine := engine_called(word)) is not None},
-        "model_id": {
-            model for word in named if re.search(r"[\d-]", word) and (model := _model(word))
-        },
-        "hardware_id": {
-            chip for word in words if re.search(r"\d", word) and (chip := hardware_meant(word))
-        },
+    drafters = {drafter_name(word) for word in re.findall(_DRAFTS, text, re.IGNORECASE)}
+    engines = (engine_called(word) for word in words)
+    phrases = [*words, *(f"{first}-{second}" for first, second in pairwise(words))]
+    models = (_model(phrase) for phrase in phrases if re.search(r"[\d-]", phrase))
+    chips = (hardware_meant(word) for word in words if re.search(r"\d", word))
+    ids_by_column = {
+        "drafter": drafters & set(drafter_ids()),
+        "engine": {engine.id for engine in engines if engine is not None},
+        "model_id": {model for model in models if model},
+        "hardware_id": {chip for chip in chips if chip},
     }
-    return {name: one.pop() for name, one in found.items() if len(one) == 1}
+    return {column: ids.pop() for column, ids in ids_by_column.items() if len(ids) == 1}
 
 
 def _model(word: str) -> str | None:
@@ -461,8 +463,8 @@ def read(sample: Sample) -> RawRows:
     if version and "draft_tokens_k" not in raw.cells:
         raw.prefill["draft_tokens_k"] = int(version[1])
     remarks = [
-        f"{one.words!r} is read as {one.values[0]} without drafts and {one.values[1]} with them"
-        for one in best_pairs
+        f"{pair.words!r} is read as {pair.values[0]} without drafts and {pair.values[1]} with them"
+        for pair in best_pairs
     ]
     remarks += [f"not used beside it: {pair.words!r}" for pair in pairs if pair not in best_pairs]
     raw.notes.append("; ".join(remarks))

@@ -97,8 +97,8 @@ class _Server:
         if not usable:
             raise AdvisorError(
                 f"{sample.name}: no batch has {self.least} {self.unit}s of decoding alone "
-                f"({left_out_text or f'too few {self.unit}s'}); send the log of a longer run at a steady "
-                f"load{self.remedy}"
+                f"({left_out_text or f'too few {self.unit}s'}); send the log of a longer run at a "
+                f"steady load{self.remedy}"
             )
         records = [self.row(key, steps, log.said) for key, steps in usable.items()]
         lines = np.array([steps[0][0] for steps in usable.values()], dtype=np.int64)
@@ -179,11 +179,12 @@ def _why_not(step: re.Match[str], sequences: int, tokens: int, ms: float) -> str
 
 
 def _vllm_row(key: Key, steps: list[Step], said: dict[str, Any]) -> dict[str, Any]:
-    (batch, k), times = key, np.array([ms for _, ms in steps])
+    batch, k = key
+    times_ms = np.array([ms for _, ms in steps])
     batch *= int(said.get("data_parallel_size", 1))  # one engine's lines; the others hold as many
-    low, high = np.quantile(times, (0.1, 0.9))
+    low, high = np.quantile(times_ms, (0.1, 0.9))
     note = f"{len(steps)} steps, 80 % between {low:.2f} and {high:.2f} ms"
-    row = {"batch": batch, "k": k, "ms": float(np.median(times)), "notes": note}
+    row = {"batch": batch, "k": k, "ms": float(np.median(times_ms)), "notes": note}
     return said | row | ({} if k else {"drafter": "none"})
 
 

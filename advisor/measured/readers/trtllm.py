@@ -201,14 +201,10 @@ def detect_json(sample: Sample) -> float:
 def read_json(sample: Sample) -> RawRows:
     """One row per report."""
     documents, lines, rejects = keep_objects(sample)
-    records = [
-        {
-            name: value
-            for name, path in _JSON_PATHS.items()
-            if (value := field_of(document, path)) is not None
-        }
-        for document in documents
-    ]
+    records = []
+    for document in documents:
+        values = {name: field_of(document, path) for name, path in _JSON_PATHS.items()}
+        records.append({name: value for name, value in values.items() if value is not None})
     return _described(
         RawRows("points", lines, from_records(records, _MAPS), rejects, finish=_finish), records
     )

@@ -130,19 +130,18 @@ def read_sweep(sample: Sample) -> RawRows:
     printed = table.column(PER_POSITION)
     if printed is not None:
         cells |= by_position(printed.to_pylist())
-    columns = [
-        next(
-            (found for name in _spellings(typed) if (found := table.column(name)) is not None), None
-        )
-        for typed in ("max_concurrency", "request_rate", "failed", "completed")
-    ]
-    limits, rates, failed, done = (
-        [None] * len(table.lines) if column is None else column.to_pylist() for column in columns
-    )
-    cells |= closed_loads(limits, rates)
+    values = {}
+    for name in ("max_concurrency", "request_rate", "failed", "completed"):
+        spelled = (table.column(spelling) for spelling in _spellings(name))
+        column = next((column for column in spelled if column is not None), None)
+        values[name] = [None] * len(table.lines) if column is None else column.to_pylist()
+    cells |= closed_loads(values["max_concurrency"], values["request_rate"])
     raw = RawRows("points", table.lines, cells, list(table.rejects), finish=finish_serve)
     raw.warnings += failures(
-        [{"failed": one, "completed": two} for one, two in zip(failed, done, strict=True)]
+        [
+            {"failed": failed, "completed": completed}
+            for failed, completed in zip(values["failed"], values["completed"], strict=True)
+        ]
     )
     raw.constant("engine", "vllm")
     return raw
