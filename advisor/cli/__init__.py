@@ -283,10 +283,8 @@ def main(argv: list[str] | None = None) -> None:
     except (AdvisorError, click.UsageError, click.FileError) as error:
         message = _said(error) if isinstance(error, click.ClickException) else str(error)
         message = as_called(" ".join(message.split()))
-        click.echo(
-            f"error: {message if len(message) <= _LONGEST else message[:_LONGEST] + ' ...'}",
-            err=True,
-        )
+        shortened = message if len(message) <= _LONGEST else f"{message[:_LONGEST]} ..."
+        click.echo(f"error: {shortened}", err=True)
         sys.exit(2)
     except ModuleNotFoundError as error:
         if str(error.name).split(".")[0] == "advisor":

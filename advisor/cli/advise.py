@@ -218,37 +218,42 @@ def spend_of(
 
 def advice_document(advice: Advice) -> dict[str, Any]:
     """The answer as one JSON-able document. Its keys are part of the public contract."""
+    setup = advice.setup
     curve = advice.curve
     plain, whole = curve.components_at(
         advice.batch_index, curve.column(advice.recommendation.n_draft)
     )
-    return {
+    components_ms = {
+        "plain": {name: time_s * 1e3 for name, time_s in plain.items()},
+        "round": {name: time_s * 1e3 for name, time_s in whole.items()},
+    }
+    memory = {
+        "weights_bytes_per_gpu": setup.memory.weights_bytes,
+        "drafter_bytes_per_gpu": setup.memory.drafter_bytes,
+        "kv_bytes_per_sequence_per_gpu": setup.memory.kv_bytes_per_sequence,
+        "usable_bytes_per_gpu": setup.memory.usable_bytes,
+        "largest_batch": setup.memory.largest_batch,
+    }
+    answer: dict[str, Any] = {
         "scenario": advice.scenario,
         "scenario_hash": advice.scenario.hash,
         "engine": advice.scenario.engine,
         "band_level": advice.band_level,
         "recommendation": answer_values(advice) | {"verdict": advice.recommendation.verdict},
         "k_at_batch": advice.drafts,
-        "k_by_batch": [range_values(item) for item in advice.k_by_batch],
+        "k_by_batch": [range_values(batch_range) for batch_range in advice.k_by_batch],
         "k_by_batch_says": advice.schedule_texts,
         "sweet_spot_batch": advice.sweet_spot_batch,
         "break_even_batch": advice.break_even_batch,
+    }
+    return answer | {
         "curve": curve_rows(curve),
-        "components_ms": {
-            "plain": {name: time * 1e3 for name, time in plain.items()},
-            "round": {name: time * 1e3 for name, time in whole.items()},
-        },
-        "memory": {
-            "weights_bytes_per_gpu": advice.setup.memory.weights_bytes,
-            "drafter_bytes_per_gpu": advice.setup.memory.drafter_bytes,
-            "kv_bytes_per_sequence_per_gpu": advice.setup.memory.kv_bytes_per_sequence,
-            "usable_bytes_per_gpu": advice.setup.memory.usable_bytes,
-            "largest_batch": advice.setup.memory.largest_batch,
-        },
-        "routing": advice.setup.routing_because,
-        "kv_cache": advice.setup.cache.sentence,
-        "acceptance_source": advice.setup.acceptance.source,
-        "sources": advice.setup.sources,
+        "components_ms": components_ms,
+        "memory": memory,
+        "routing": setup.routing_because,
+        "kv_cache": setup.cache.sentence,
+        "acceptance_source": setup.acceptance.source,
+        "sources": setup.sources,
         "warnings": advice.warnings,
     }
 
@@ -312,12 +317,12 @@ def explain(scenario: Scenario, n_draft: int | None, nearby: bool, as_json: bool
     for group in GROUPS:
         steps = derivation.of(group)
         if steps:
-            click.echo(
-                f"{group}, batch {scenario.batch_size:,}, K = {0 if group == 'Plain step' else k}"
-            )
+            group_k = 0 if group == "Plain step" else k
+            click.echo(f"{group}, batch {scenario.batch_size:,}, K = {group_k}")
         for step in steps:
             note = step.note.rstrip(".")
-            click.echo(f"  {step.title}{f' ({note})' if note else ''}\n    {step_text(step)}")
+            title = f"{step.title} ({note})" if note else step.title
+            click.echo(f"  {title}\n    {step_text(step)}")
         out.say("")
     out.say(correction_text(advice) and f"{correction_text(advice)}\n")
     out.say("Where the likely range comes from, each kind of uncertainty alone")

@@ -124,9 +124,8 @@ def _beside(
             f"the measured speedup lies outside the model's band in {len(outside)} of "
             f"{counted(len(measured_rows), 'cell')}"
         )
-        click.echo(
-            f"note: {finding}: {at}{', ...' if len(outside) > _CELLS_NAMED else ''}", err=True
-        )
+        more = ", ..." if len(outside) > _CELLS_NAMED else ""
+        click.echo(f"note: {finding}: {at}{more}", err=True)
     return out
 
 

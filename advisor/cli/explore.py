@@ -151,9 +151,8 @@ def explore(ctx: click.Context, *, csv_file: Path | None, as_json: bool, **optio
         (modes[1], _RANK, "--models"),
     ):
         if not is_asked and (astray := _typed(ctx, names)):
-            raise AdvisorError(
-                f"{astray[0]} needs {needed}{'; --vary shows all of them' * (astray[0] == '--by')}"
-            )
+            remedy = "; --vary shows all of them" if astray[0] == "--by" else ""
+            raise AdvisorError(f"{astray[0]} needs {needed}{remedy}")
     if sum(modes) != 1:
         modes_of = "--vary FIELD=VALUES, --models all, or two to four models, each with --gpus"
         raise AdvisorError(f"give one of {modes_of}; e.g. `{example_of('explore')}`")
@@ -590,9 +589,8 @@ def _compare(ctx: click.Context, csv_file: Path | None, as_json: bool) -> None:
         of = [
             name for name, advice in zip(names, advices, strict=True) if warning in advice.warnings
         ]
-        out.print_labelled(
-            "warning", [f"{'' if len(of) == len(names) else '; '.join(of) + ': '}{warning}"]
-        )
+        prefix = "" if len(of) == len(names) else f"{'; '.join(of)}: "
+        out.print_labelled("warning", [f"{prefix}{warning}"])
     fastest = max(range(len(texts)), key=lambda at: advices[at].recommendation.tokens_per_s_per_gpu)
     kind = (
         "--example"

@@ -237,7 +237,8 @@ def fit(
     show(1.0)
     against = answer.reasons_against
     text = write_adjustment(adjustment_of(answer)) if force or not against else None
-    length = (length_of_runs := measured_length(rows.result.frame)) or given["accepted_length"]
+    length_of_runs = measured_length(rows.result.frame)
+    length = length_of_runs or given["accepted_length"]
     if output is not None and text is not None:
         ran = {
             (each.scenario.model_id, each.scenario.drafter_id) for each in points if each.n_draft
@@ -423,14 +424,14 @@ def _plain_sweep_text(result: Measured, written: Path | None) -> str:
     if result.kind != "points" or not result.rows_kept:
         return ""
     plain = result.frame[result.frame["draft_tokens_k"].fillna(-1) == 0]
-    if plain["batch_size"].nunique() < _SWEPT:
+    n_batches = plain["batch_size"].nunique()
+    if n_batches < _SWEPT:
         return ""
     words = shlex.join(["ingest", *retyped(*_OF_FIT), "--output", "rows.csv"])
+    after = "" if written else f", after `advisor {words}`"
     return (
-        f"Plain decoding at {plain['batch_size'].nunique()} batches is among the rows: "
-        "`--plain-sweep "
-        f"{written or 'rows.csv'}` in `advise` predicts from those times themselves"
-        f"{'' if written else f', after `advisor {words}`'}."
+        f"Plain decoding at {n_batches} batches is among the rows: `--plain-sweep "
+        f"{written or 'rows.csv'}` in `advise` predicts from those times themselves{after}."
     )
 
 
@@ -555,7 +556,7 @@ def _points(file: Path, given: Mapping[str, Any]) -> tuple[GivenRows, pd.DataFra
 
 @contextmanager
 def _naming_what_lacks(questions: pd.DataFrame, values: Mapping[str, str]) -> Iterator[None]:
-    """Add to a refusal the command that says what the rows lack. said : columns that --set
+    """Add to a refusal the command that says what the rows lack. values : columns that --set
     fills."""
     try:
         yield

@@ -216,10 +216,10 @@ def cell_documents(frame: pd.DataFrame, folder: Path) -> list[OwnDocument]:
             if places:
                 out.append(_document(column, places[0], name))
             elif name.endswith(".json") and not known:
+                option = "--model" if column == "model_id" else "--hardware"
                 raise AdvisorError(
                     f"{column} {name!r} names a file that is neither in {folder} nor here; put "
-                    f"{_FILES[column]} there, "
-                    f"or give it as {'--model' if column == 'model_id' else '--hardware'} PATH"
+                    f"{_FILES[column]} there, or give it as {option} PATH"
                 )
     return out
 

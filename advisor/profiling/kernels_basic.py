@@ -457,9 +457,8 @@ def measure_attention(block: Block, context: Context) -> list[dict[str, Any]]:
     for point in block.params["points"]:
         groups.setdefault((point[0], point[2]), []).append(point)
     for points in groups.values():  # one batch and context at a time: its caches fit, then go
-        cases = [
-            case for point in points if (case := _fastest(sweep, point, working, rows)) is not None
-        ]
+        fastest = [_fastest(sweep, point, working, rows) for point in points]
+        cases = [case for case in fastest if case is not None]
         rows += measured_rows(cases, context)
     return rows
 

@@ -55,10 +55,8 @@ class Table:
         self.device = device
         self.drawn = np.zeros((TABLE_ROWS, shape[1]), np.int32)
         self.rows = self._put(self.drawn)
-        self.place, self.length = (
-            self._put(np.zeros(1, np.int64)),
-            self._put(np.full(1, TABLE_ROWS)),
-        )
+        self.place = self._put(np.zeros(1, np.int64))
+        self.length = self._put(np.full(1, TABLE_ROWS))
         self.span = self._put(np.arange(TABLE_ROWS))
         self.counted_to = 0
 
@@ -228,7 +226,8 @@ class Engine:
         self.scheduler = self.engine.engine_core.engine_core.scheduler
         self.vocabulary = int(self.engine.vllm_config.model_config.get_vocab_size())
         self.rng = np.random.default_rng(plan.seed)
-        self.count, self.scheduled = 0, list[int]()
+        self.count = 0
+        self.scheduled = list[int]()
         schedule = self.scheduler.schedule
 
         def watched(*arguments: Any, **keywords: Any) -> Any:
@@ -261,26 +260,29 @@ class Engine:
             if quantised == "fp8" and _reach(config, "quant_config.weight_block_size")
             else ""
         )
-        return {
+        weight_dtype = f"{quantised}{blocks}" if quantised else _DTYPES.get(dtype, dtype)
+        sizes = _reach(config, "compilation_config.cudagraph_capture_sizes")
+        runner_class = f"{type(runner).__module__}.{type(runner).__name__}" if runner else ""
+        backends = {*map(_backend, layers)} - {""}
+        expert_kernels = {*map(_experts, layers)} - {""}
+        ranks = int(_reach(config, "parallel_config.tensor_parallel_size") or 1)
+        spreads_experts = _reach(config, "parallel_config.enable_expert_parallel")
+        facts: dict[str, Any] = {
             "engine": "vllm",
             "engine_version": str(getattr(vllm, "__version__", "")),
             "async_scheduling": bool(_reach(config, "scheduler_config.async_scheduling")),
             "eager": bool(_reach(config, "model_config.enforce_eager")),
             "graph_mode": graphs,
-            "captured_sizes": list(
-                _reach(config, "compilation_config.cudagraph_capture_sizes") or []
-            ),
-            "runner": f"{type(runner).__module__}.{type(runner).__name__}" if runner else "",
-            "attention_backend": ", ".join(sorted({*map(_backend, layers)} - {""})),
-            "expert_kernel": ", ".join(sorted({*map(_experts, layers)} - {""})),
-            "weight_dtype": f"{quantised}{blocks}" if quantised else _DTYPES.get(dtype, dtype),
+            "captured_sizes": list(sizes or []),
+        }
+        return facts | {
+            "runner": runner_class,
+            "attention_backend": ", ".join(sorted(backends)),
+            "expert_kernel": ", ".join(sorted(expert_kernels)),
+            "weight_dtype": weight_dtype,
             "kv_dtype": "" if cache == "auto" else _DTYPES.get(cache, cache),
-            "tensor_parallel": (
-                ranks := int(_reach(config, "parallel_config.tensor_parallel_size") or 1)
-            ),
-            "expert_parallel": ranks
-            if _reach(config, "parallel_config.enable_expert_parallel")
-            else 1,
+            "tensor_parallel": ranks,
+            "expert_parallel": ranks if spreads_experts else 1,
             "device": device,
             "captured": None if device == "cpu" else graphs != "NONE",
         }

@@ -234,7 +234,8 @@ def n_layers(config: Mapping[str, Any]) -> int:
 
 def shallower(config: dict[str, Any], depth: int) -> dict[str, Any]:
     """The config.json of the model's first layers."""
-    (part, settings), whole = layer_block(config), n_layers(config)
+    part, settings = layer_block(config)
+    whole = n_layers(config)
     block = dict(settings) | {
         key: depth for key in LAYER_COUNTS if isinstance(settings.get(key), int)
     }
@@ -350,7 +351,8 @@ def routing_parameters(text: str) -> tuple[float, float, float]:
     if text in ("uniform", "natural"):
         return 0.0, 0.0, 0.0
     try:
-        load_cv, affinity, stickiness = (float(part.split("/")[0]) for part in text.split(","))
+        parameters = [float(part.split("/")[0]) for part in text.split(",")]
+        load_cv, affinity, stickiness = parameters
     except ValueError as error:
         raise ProfilingError(
             f"--routing {text}: give uniform, natural, or load_cv,affinity,stickiness as `advisor "
@@ -391,19 +393,23 @@ def cell_facts(plan: Plan, cell: Cell, lines: Iterable[Mapping[str, Any]]) -> di
     touched = [value for line in repeats for value in line["touched"]]
     law = float(np.mean([line["law"] for line in repeats]))
     n_experts, n_active = repeats[0]["experts"] or (None, None)
+    times_s = np.concatenate([line["times"] for line in repeats])
+    control_ratio = float(np.median(beside) / np.quantile(all_controls, 0.25)) if beside else None
     facts: dict[str, Any] = {
         "n_experts": n_experts,
         "n_active": n_active,
         "step_time_s": float(np.median(medians)),
-        "time_p10_s": float(np.quantile(np.concatenate([line["times"] for line in repeats]), 0.1)),
+        "time_p10_s": float(np.quantile(times_s, 0.1)),
         "spread": _spread(medians, repeats[0]["times"]),
-        "control_ratio": float(np.median(beside) / np.quantile(all_controls, 0.25))
-        if beside
-        else None,
+        "control_ratio": control_ratio,
+    }
+    facts |= {
         "prefill_time_s": float(np.median([line["prefill_s"] for line in repeats])),
         "accepted_length": float(np.mean([line["accepted"] for line in repeats])),
         "context_tokens": float(np.mean([line["context"] for line in repeats])),
         "tokens_in_step": float(np.median([line["tokens"] for line in repeats])),
+    }
+    facts |= {
         "touched_experts": float(np.mean(touched)) if touched else None,
         "touched_law": law or None,
         "short": sum(line.get("short", 0) for line in repeats),
@@ -443,12 +449,13 @@ def _carried(shallow: Mapping[str, Any], deep: Mapping[str, Any], far: float) ->
     line through theirs."""
     times = np.sort(shallow["times"])
     deep_times = np.sort(deep["times"])
+    means = {name: (shallow[name] + deep[name]) / 2 for name in ("tokens", "accepted", "context")}
     return {
         "times": [float(time) for time in times + far * (deep_times - times)],
         "prefill_s": shallow["prefill_s"] + far * (deep["prefill_s"] - shallow["prefill_s"]),
         "touched": [*shallow["touched"], *deep["touched"]],
         "short": shallow.get("short", 0) + deep.get("short", 0),
-    } | {name: (shallow[name] + deep[name]) / 2 for name in ("tokens", "accepted", "context")}
+    } | means
 
 
 def _pooled(
@@ -652,7 +659,7 @@ def head_config(plan: Plan) -> dict[str, Any]:
     width = int(target.get("head_dim") or hidden // heads)
     layers = int(target.get("num_hidden_layers") or 0)
     read = (2, layers // 2, layers - 3) if layers >= LEAST_LAYERS else (1, layers // 2, layers - 1)
-    return {
+    head: dict[str, Any] = {
         "architectures": ["LlamaForCausalLMEagle3"],
         "model_type": "llama",
         "hidden_size": hidden,
@@ -663,6 +670,8 @@ def head_config(plan: Plan) -> dict[str, Any]:
         "head_dim": width,
         "vocab_size": target["vocab_size"],
         "draft_vocab_size": min(HEAD_VOCABULARY, int(target["vocab_size"])),
+    }
+    return head | {
         "eagle_config": {
             "eagle_aux_hidden_state_layer_ids": sorted(set(read)),
             "use_aux_hidden_state": True,

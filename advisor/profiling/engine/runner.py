@@ -338,10 +338,9 @@ def _progress(
         message += f"; repeating noisy cells: {len(noisy)}" if noisy else ""
     controls = [statistics.median(line["times"]) for line in lines if line.get("control")]
     before = len(controls) - sum(bool(line.get("control")) for line in new)
-    was, now = (
-        max(some, default=1.0) / min(some, default=1.0) - 1
-        for some in (controls[:before], controls)
-    )
+    earlier = controls[:before]
+    was = max(earlier, default=1.0) / min(earlier, default=1.0) - 1
+    now = max(controls, default=1.0) / min(controls, default=1.0) - 1
     if was <= NOISE_LIMIT < now:
         message += (
             f"; control steps {100 * now:.0f} % apart: other work disturbs this run, stop and "
@@ -378,28 +377,28 @@ def rows_of(plan: Plan, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     rows = []
     for cell in plan.cells:
         facts = cell_facts(plan, cell, lines)
-        rows.append(
-            {
-                "point_id": f"{plan.name}-b{cell.batch}-k{cell.n_draft}-c{cell.context}",
-                "hardware_id": plan.hardware,
-                "gpu_count": engine_facts.get("tensor_parallel", 1),
-                "model_id": plan.model_id,
-                "drafter": plan.drafter.split(":")[0] if cell.n_draft else "none",
-                "draft_tokens_k": cell.n_draft,
-                "batch_size": cell.batch,
-                "batch_kind": "batch",
-                "prompts_cached": 1,
-                "accepted_length_same_run": int(cell.n_draft > 0),
-                "routing": plan.routing,
-                "date": time.strftime("%Y-%m-%d", time.gmtime()),
-                **{
-                    name: value for name, value in (engine_facts | facts).items() if name in COLUMNS
-                },
-            }
-        )
-        rows[-1]["notes"] = "; ".join(filter(None, (plan.depth_note, facts["notes"])))
+        drafter = plan.drafter.split(":")[0] if cell.n_draft else "none"
+        row: dict[str, Any] = {
+            "point_id": f"{plan.name}-b{cell.batch}-k{cell.n_draft}-c{cell.context}",
+            "hardware_id": plan.hardware,
+            "gpu_count": engine_facts.get("tensor_parallel", 1),
+            "model_id": plan.model_id,
+            "drafter": drafter,
+            "draft_tokens_k": cell.n_draft,
+            "batch_size": cell.batch,
+        }
+        row |= {
+            "batch_kind": "batch",
+            "prompts_cached": 1,
+            "accepted_length_same_run": int(cell.n_draft > 0),
+            "routing": plan.routing,
+            "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        }
+        row |= {name: value for name, value in (engine_facts | facts).items() if name in COLUMNS}
+        row["notes"] = "; ".join(filter(None, (plan.depth_note, facts["notes"])))
         if not cell.n_draft:
-            rows[-1] |= {"accepted_length": None, "accepted_length_same_run": None}
+            row |= {"accepted_length": None, "accepted_length_same_run": None}
+        rows.append(row)
     return rows
 
 
@@ -426,26 +425,29 @@ def _close(plan: Plan, folder: Folder, reasons: list[str], began: float) -> Outc
     )
     elapsed_s = time.time() - began
     engines = [line["started"] for line in lines if "started" in line]
+    weights = "real weights" if plan.checkpoint else "routing is simulated"
+    limits = [
+        f"made-up weights: times, not text; {weights}",
+        (
+            "drafts of a made-up head are refused: the round is what is measured, the accepted "
+            "length is as it came"
+        ),
+    ]
+    machine = {
+        "processor": platform.processor() or platform.machine(),
+        "cores": os.cpu_count(),
+        "node": "",
+    }
+    plan_values = {name: value for name, value in asdict(plan).items() if name != "model"}
     meta = {
         "dataset": folder.path.resolve().name,
         "kind": "measured",
         "source": "advisor profile --engine, steps of a real engine timed one by one",
-        "limits": [
-            "made-up weights: times, not text; "
-            + ("real weights" if plan.checkpoint else "routing is simulated"),
-            (
-                "drafts of a made-up head are refused: the round is what is measured, the accepted "
-                "length is as it came"
-            ),
-        ],
+        "limits": limits,
         "data": "data.csv",
-        "machine": {
-            "processor": platform.processor() or platform.machine(),
-            "cores": os.cpu_count(),
-            "node": "",
-        },
+        "machine": machine,
         "plan_hash": plan.hash,
-        "plan": {name: value for name, value in asdict(plan).items() if name != "model"},
+        "plan": plan_values,
         "engine_starts": len(engines),
         "engine": engines[-1] if engines else {},
         "status": status,
