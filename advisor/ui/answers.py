@@ -87,7 +87,8 @@ def remembered(
     return decorate
 
 
-_SHARED_ANSWERS, _OWN_ANSWERS = 64, 8  # about a megabyte each
+_SHARED_ANSWERS = 64  # about a megabyte each
+_OWN_ANSWERS = 8
 _PAUSES = 10
 _PAUSE_S = 0.025
 
@@ -280,12 +281,10 @@ def ids_called(text: str) -> tuple[str, ...]:
 def asked() -> BoardAsked:
     """Question of the page's settings."""
     now = values()
-    sizes: dict[str, Any] = {
-        f"{end}_total_params": None
-        if (size := now[f"rank_{end}_total"]) is None
-        else size * _BILLION
-        for end in ("min", "max")
-    }
+    sizes: dict[str, Any] = {}
+    for end in ("min", "max"):
+        size = now[f"rank_{end}_total"]
+        sizes[f"{end}_total_params"] = None if size is None else size * _BILLION
     return BoardAsked(
         by=now["rank_by"], usd_per_hour=now["load_price"], names=now["rank_names"], **sizes
     )

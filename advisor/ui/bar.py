@@ -396,7 +396,9 @@ def draw_own_hardware() -> None:
 
 
 def _figure(label: str, key: str, field: str, scale: float, text: str) -> None:
-    low, high = (end / scale for end in figure_range(field))
+    lowest, highest = figure_range(field)
+    low = lowest / scale
+    high = highest / scale
     st.number_input(
         label,
         low,
@@ -552,15 +554,9 @@ def _open() -> None:
         _OPENED.refuse(problem)
         return
     _OPENED.put(_OPENED.result + 1)
-    show(
-        scenario_file.scenario,
-        "file",
-        *(
-            [f"{scenario_file.note[:1].upper()}{scenario_file.note[1:]}."]
-            if scenario_file.note
-            else []
-        ),
-    )
+    note = scenario_file.note
+    notes = [f"{note[:1].upper()}{note[1:]}."] if note else []
+    show(scenario_file.scenario, "file", *notes)
 
 
 def said_of(scenario: Scenario) -> str:

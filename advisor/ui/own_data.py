@@ -257,10 +257,8 @@ def length_banner(scenario: Scenario) -> None:
         return
     text, of_run = _LENGTHS.result[of]
     owner = f"{model_name(of[0])} with {drafter_name(of[1])}"
-    sentence = (
-        f"The accepted length {'of your run, ' * of_run}{text} was given for {owner}; **here it "
-        "is not used.**"
-    )
+    origin = "of your run, " if of_run else ""
+    sentence = f"The accepted length {origin}{text} was given for {owner}; **here it is not used.**"
     _banner(
         f":material/timeline: {sentence}",
         "Use it here too",
@@ -276,7 +274,8 @@ def ranks_are_for(values: Mapping[str, Any]) -> bool:
     loads = values.get(LOADS)
     if loads is None:
         return values.get(COPIES) is not None
-    (layers, experts), moe = loads_shape(loads), _moe(str(values["model_id"]))
+    layers, experts = loads_shape(loads)
+    moe = _moe(str(values["model_id"]))
     return moe is not None and experts == moe.n_experts and layers <= moe.count
 
 

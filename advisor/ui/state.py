@@ -244,7 +244,11 @@ def show(scenario: Scenario, origin: str = "file", *more: str) -> None:
     """Make a scenario the one on screen, for callbacks. What cannot be shown becomes a note, beside
     `more`."""
     values = scenario.model_dump(mode="json")
-    documents = {name: text for name in DOCUMENTS if (text := values.pop(name)) is not None}
+    documents = {}
+    for name in DOCUMENTS:
+        text = values.pop(name)
+        if text is not None:
+            documents[name] = text
     note(
         *take(
             {name: "" if value is None else str(value) for name, value in values.items()},
@@ -529,10 +533,8 @@ def token_remark() -> str:
     field, stayed, reason = _REFUSED.result
     if not reason or stayed != st.session_state[field]:
         return ""
-    return (
-        f"{FIELDS[field].screen_label}: {reason}; {'none' if stayed is None else f'{stayed:,}'} "
-        "stays."
-    )
+    number = "none" if stayed is None else f"{stayed:,}"
+    return f"{FIELDS[field].screen_label}: {reason}; {number} stays."
 
 
 def _text(field: str) -> str:

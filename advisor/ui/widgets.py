@@ -224,10 +224,8 @@ def accepted_from(answer: Advice | DesignSpace) -> str:
     """Accepted length that an answer rests on, in one sentence without markup."""
     acceptance = answer.setup.acceptance
     source = acceptance.source.removeprefix("accepted length ")
-    return (
-        "Accepted length: "
-        f"{source}{' (of another model, drafter or run)' if acceptance.borrowed else ''}."
-    )
+    borrowed = " (of another model, drafter or run)" if acceptance.borrowed else ""
+    return f"Accepted length: {source}{borrowed}."
 
 
 def upload_limit(most_bytes: int) -> int:
@@ -266,7 +264,9 @@ def open_if_asked(advice: Advice) -> None:
     drafts = list(range(advice.scenario.k_max + 1 if advice.setup.drafter.kind != "none" else 1))
     now = st.session_state
     batch = int(question[0])
-    now[_BATCH], now[_K], now[_SECTION] = batch, min(question[1], drafts[-1]), question[2]
+    now[_BATCH] = batch
+    now[_K] = min(question[1], drafts[-1])
+    now[_SECTION] = question[2]
     _dialog(advice, sorted({*map(int, advice.curve.batches), batch}), drafts)
 
 
@@ -277,8 +277,9 @@ def _dialog(advice: Advice, batches: Sequence[int], drafts: Sequence[int]) -> No
     batch = left.selectbox("Batch", batches, key=_BATCH)
     k = right.selectbox("K", drafts, key=_K)
     derivation = derive(setup, float(batch), int(k))
-    quantities = ("speedup", "tpot", "tokens_per_s_per_gpu")
-    speedup, tpot, rate = (derivation.step(name).result for name in quantities)
+    speedup = derivation.step("speedup").result
+    tpot = derivation.step("tpot").result
+    rate = derivation.step("tokens_per_s_per_gpu").result
     per_gpu = f"{value_text(rate).removesuffix('/s')} tokens/s per GPU"
     tier = advice.curve.tier_at(float(batch), int(k))
     st.markdown(

@@ -239,9 +239,10 @@ def _from_size(scenario: Scenario, is_like: bool = False) -> None:
     if not any(typed.values()):
         START.refuse("")
         return
-    total, active = (
-        _OF_SIZE.result if is_like else (size and size * _BILLION for size in typed.values())
+    sizes = (
+        _OF_SIZE.result if is_like else tuple(size and size * _BILLION for size in typed.values())
     )
+    total, active = sizes
     like = now["design_like"] if is_like else None
     if START.take(lambda: _taken(start_from_size(scenario, total, active, like))):
         _OF_SIZE.put((total, active))

@@ -130,9 +130,11 @@ def _diagnosed(
 ) -> DiagnosisView:
     config = scenario.model_config_json
     configs = {} if config is None else {scenario.model_id: config}
-    bar_values = {
-        name: str(value) for name in _OF_BAR if (value := of_scenario(name, scenario)) is not None
-    }
+    bar_values = {}
+    for name in _OF_BAR:
+        value = of_scenario(name, scenario)
+        if value is not None:
+            bar_values[name] = str(value)
     if scenario.hardware_json is not None:
         bar_values.pop("hardware_id", None)
     diagnosis = diagnose(
@@ -169,7 +171,9 @@ def _ask(unsaid: Sequence[str], k: str = "") -> None:
         st.container(horizontal=True, vertical_alignment="bottom", gap="small"),
     ):
         for name in names:
-            title = f"{COLUMNS['points'][name].title}{f' at K = {k}, from the log' * bool(k)}"
+            title = COLUMNS["points"][name].title
+            if k:
+                title += f" at K = {k}, from the log"
             st.number_input(
                 title, *_ASKED[name], value=None, key=f"unsaid_{name}", width=280 if k else 180
             )
@@ -179,11 +183,11 @@ def _ask(unsaid: Sequence[str], k: str = "") -> None:
 
 
 def _tell(names: Sequence[str], k: str) -> None:
-    answers = {
-        name: f"{value:g}"
-        for name in names
-        if (value := st.session_state.get(f"unsaid_{name}")) is not None
-    }
+    answers = {}
+    for name in names:
+        value = st.session_state.get(f"unsaid_{name}")
+        if value is not None:
+            answers[name] = f"{value:g}"
     if "accepted_length" in answers:
         answers["accepted_length"] += f"@{k}"
         use_length(answers["accepted_length"])

@@ -164,22 +164,20 @@ def draw_drop_zone(scenario: Scenario) -> None:
         *session.NOTES.result,
         *([open_] if unsaid == scenario.hardware_id else []),
     ]
-    gpus = FROM_BAR.result.get("gpu_count", 1)
-    name_functions = (
-        ("model_id", model_name),
-        ("hardware_id", lambda chip: f"{f'{gpus} × ' * (gpus > 1)}{hardware_called(chip)}"),
-    )
-    if bar_names := [
-        called(FROM_BAR.result[name]) for name, called in name_functions if name in FROM_BAR.result
-    ]:
+    bar_names = []
+    if "model_id" in FROM_BAR.result:
+        bar_names.append(model_name(FROM_BAR.result["model_id"]))
+    if "hardware_id" in FROM_BAR.result:
+        gpus = FROM_BAR.result.get("gpu_count", 1)
+        gpu_count = f"{gpus} × " if gpus > 1 else ""
+        bar_names.append(f"{gpu_count}{hardware_called(FROM_BAR.result['hardware_id'])}")
+    if bar_names:
         is_start = (scenario.model_id, scenario.hardware_id) == (
             START["model_id"],
             START["hardware_id"],
         )
-        notices.append(
-            "Read as "
-            f"{' on '.join(bar_names)}{': set or paste yours' if is_start else ', from the bar'}."
-        )
+        origin = ": set or paste yours" if is_start else ", from the bar"
+        notices.append(f"Read as {' on '.join(bar_names)}{origin}.")
     for notice in notices:
         st.info(plain(notice))
 
@@ -212,7 +210,8 @@ def draw_what_goes_in() -> None:
 
 def _take_text(scenario: Scenario) -> None:
     text = str(st.session_state.get("drop_text") or "")
-    notices = [unread] if (unread := unread_text(text)) else []
+    unread = unread_text(text)
+    notices = [unread] if unread else []
     for session_value in (_SAID, _UNSAID, NOTES):
         session_value.forget()
     if text.strip() and is_prose(text):
@@ -254,10 +253,10 @@ def _set_bar(stated: Mapping[str, str], scenario: Scenario) -> tuple[Scenario, l
         attempt(session.scenario_told, stated, scenario) if stated else (None, "")
     )
     if server_scenario is None or server_scenario == scenario:
+        if not problem:
+            return scenario, []
         model_remark = "" if "model_id" in stated else "your model is not said, and "
-        return scenario, [
-            f"The bar is not set to your server: {model_remark}{problem}"
-        ] if problem else []
+        return scenario, [f"The bar is not set to your server: {model_remark}{problem}"]
     show_other(server_scenario)
     of_server = (
         *session.FROM_SCENARIO,
@@ -421,7 +420,8 @@ _BRIEF = {
 
 def _briefly(name: str, value: Any) -> str:
     if name == "accepted_length_same_run":
-        return f"accepted lengths of {'these' if int(value) else 'other'} runs"
+        runs = "these" if int(value) else "other"
+        return f"accepted lengths of {runs} runs"
     text = _named(name, value).replace(", ms", " (ms)")
     return text if name in _LABELS else f"{_BRIEF.get(name) or _title(name)} {text}"
 
@@ -529,7 +529,8 @@ def _needed(read: Measured) -> list[MissingField]:
 def _fill_in(scenario: Scenario) -> None:
     """Complete the upload with what stands in the fields, and say it. A file of other settings
     turns the bar."""
-    (values, override), before = shown(), upload()
+    values, override = shown()
+    before = upload()
     if before is None or not fill_in(values, override, "fields") or (read := upload()) is None:
         return
     open_ = [f"{_title(name)} {names[0]}" for name, names in unknown_names(read).items()]
@@ -604,10 +605,15 @@ def _title(name: str) -> str:
     return "What is counted" if name == "metric" else column.title
 
 
+def _engine_name(text: str) -> str:
+    engine = engine_called(text)
+    return text if engine is None else engine.name
+
+
 _LABELS: dict[str, Callable[[str], str]] = {
     "hardware_id": lambda text: hardware_label(hardware_meant(text) or text),
     "model_id": lambda text: model_label(model_meant(text) or text),
-    "engine": lambda text: engine.name if (engine := engine_called(text)) else text,
+    "engine": _engine_name,
     "drafter": drafter_name,
     "metric": lambda name: METRICS[name].title,
 }
@@ -680,7 +686,8 @@ def _form(number: int, file: UploadFile, scenario: Scenario, several: bool, doub
         if file.unused and file.rows is not None
         else ""
     )
-    label = f"Which column is which{f' in {plain(file.name)}' if several else ''}{unused_note}"
+    place = f" in {plain(file.name)}" if several else ""
+    label = f"Which column is which{place}{unused_note}"
     of = f"{number}_" if several else ""
     with (
         st.expander(label, expanded=file.rows is None or doubtful or bool(file.asked)),
@@ -695,10 +702,11 @@ def _form(number: int, file: UploadFile, scenario: Scenario, several: bool, doub
             st.warning(
                 plain(f"{question.text[0].upper()}{question.text[1:]}"), icon=":material/help:"
             )
+            key = "comma" if question.key == COMMA else question.key
             chosen[question.key] = st.selectbox(
                 _ASKED[question.key],
                 ["", *ANSWERS[question.key]],
-                key=f"map_{of}{'comma' if question.key == COMMA else question.key}",
+                key=f"map_{of}{key}",
                 format_func=lambda meaning: _SAID_OF.get(meaning, meaning),
             )
         headers = sorted(file.headers, key=lambda header: header.native == header.ours)[:MAX_FIELDS]

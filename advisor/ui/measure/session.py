@@ -269,7 +269,8 @@ def _take_bytes(given: Mapping[str, tuple[str, bytes]]) -> None:
     files = [with_headers(file, len(files) == 1) for file in files]
     problems = [file.problem for file in files if file.problem]
     rows, combine_problem = attempt(_combined, files)
-    problems += [combine_problem] * bool(combine_problem)
+    if combine_problem:
+        problems.append(combine_problem)
     new = {file.digest for file in files if file.rows is not None or file.headers}
     if (
         problems
@@ -602,7 +603,8 @@ def refit(
         points, refused = select_points(frame, acceptance=acceptance)
         result = refit_chosen(points, refused, header_of)
     except AdvisorError as error:
-        complain(place, str(error) if (read := upload()) is None else read.in_own_lines(str(error)))
+        read = upload()
+        complain(place, str(error) if read is None else read.in_own_lines(str(error)))
         return
     REFIT.put((points, result))
     _MADE.put((*_MADE.result, text_of(result)))

@@ -197,7 +197,8 @@ def draw_live(advice: Advice) -> None:
             st.markdown(f"Yours: {plain(decision)}", width="content")
             st.page_link(str(PAGES["measure"]), label="Compare", icon=":material/monitoring:")
     data = live_answer(advice, published_for(scenario), points, st.session_state.get("load_price"))
-    wider = None if (fit := fit_of(advice.setup)) is None else fit.scenario
+    fit = fit_of(advice.setup)
+    wider = None if fit is None else fit.scenario
     _ANSWER(
         key=_KEY,
         data=data,
@@ -351,18 +352,18 @@ def remarks(advice: Advice) -> tuple[str, ...]:
     """Basis and warnings of an answer, without markup."""
     answer = advice.recommendation
     setup = advice.setup
+    basis = f"Times are {tier_words(setup, answer.speedup.tier)}."
+    accepted = accepted_text(advice) if setup.drafter.kind != "none" else ""
+    routing = setup.routing_because if setup.architecture.moe is not None else ""
     texts = [
         said_of(advice.scenario),
-        (
-            f"Times are {tier_words(setup, answer.speedup.tier)}. "
-            f"{errors_text(errors_for(advice.scenario))}"
-        ),
-        accepted_text(advice) if setup.drafter.kind != "none" else "",
+        f"{basis} {errors_text(errors_for(advice.scenario))}",
+        accepted,
         correction_text(advice),
         f"{answer.bound_because} Decoding without drafts is {answer.bound}-bound.",
         *advice.schedule_texts,
         *advice.warnings,
-        setup.routing_because if setup.architecture.moe is not None else "",
+        routing,
         f"{setup.cache.sentence}.",
     ]
     if answer.ttft_s is not None:

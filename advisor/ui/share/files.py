@@ -179,11 +179,12 @@ def draw_one_page(
     """A button for one page of PDF, of today and without further sections where nothing else is
     given."""
     day = date or dt.date.today()
+    name = "own" if scenario.is_private else f"{scenario.model_id}-{scenario.hardware_id}"
     chosen = chosen or Chosen(_extras(scenario), None, "", ())
     download(
         "One-page PDF",
         made_later(scenario, day, "brief", chosen),
-        f"one-page-{'own' if scenario.is_private else f'{scenario.model_id}-{scenario.hardware_id}'}-{day}.pdf",  # noqa: E501
+        f"one-page-{name}-{day}.pdf",
         "report_brief" if date else "share_brief",
         type="primary",
         help="For whoever decides: what to do, what it gains, what it costs, what would change it.",
@@ -194,7 +195,8 @@ def chosen_for(scenario: Scenario) -> Chosen:
     """Sections of the report by the page's settings. A leaderboard or ranks that cannot be are left
     out, with why."""
     now = values()
-    swept = shown(sweep).text if now["report_sweep"] and (sweep := KEPT.result) is not None else ""
+    sweep = KEPT.result if now["report_sweep"] else None
+    swept = "" if sweep is None else shown(sweep).text
     extras = _extras(scenario, over_context=now["report_context"], swept=swept)
     ranks = None
     ranks_text = ""
@@ -282,10 +284,8 @@ def draw_engine_files(advice: Advice) -> None:
     for setup in engine_setups(advice):
         if setup.problem:
             continue
-        text = (
-            f"{setup.launch_line}\n\n{setup.config_json if setup.file_name else ''}\n".rstrip()
-            + "\n"
-        )
+        config = setup.config_json if setup.file_name else ""
+        text = f"{setup.launch_line}\n\n{config}\n".rstrip() + "\n"
         name = f"{setup.engine}-{advice.scenario.hash}.txt"
         help_text = plain(". ".join(setup.warnings[:1])) or None
         download(
