@@ -64,9 +64,9 @@ with st.container(key="report_files", horizontal=True, vertical_alignment="botto
         width=150,
     )
     draw_one_page(scenario, date, chosen)
-    for form, label, said in BUTTONS:
+    for form, label, help_text in BUTTONS:
         make = made_later(scenario, date, form, chosen)
-        download(label, make, file_name(scenario, form, date), f"report_{form}", help=said)
+        download(label, make, file_name(scenario, form, date), f"report_{form}", help=help_text)
     draw_engine_files(advice)
 with st.container(key="report_extras", horizontal=True, gap="medium"):
     st.toggle(
