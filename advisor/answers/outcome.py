@@ -8,13 +8,14 @@ said follows from FLAGS, in show/phrases/answer.py.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
 
 from advisor.answers.advice import HARDLY, Advice, published_here, side_of_range
+from advisor.answers.best_k import DraftRow
 from advisor.answers.by_batch import schedule_values
 from advisor.answers.by_length import SHORTEST, at_length, by_batch, length_now
 from advisor.answers.schedule import gain_over_doublings
@@ -368,6 +369,22 @@ def outcome_of(advice: Advice, follows_own: bool = False) -> Outcome:
         engine_name=load_engine(scenario.engine).name,
         kernels_of=advice.setup.costs.kernels_of or None,
         refit_points=None if adjustment is None else adjustment.n_points,
+    )
+
+
+def with_tried(outcome: Outcome, row: DraftRow) -> Outcome:
+    """The record with the figures of another draft length at the same batch."""
+    return replace(
+        outcome,
+        tried=row.n_draft,
+        speedup=row.speedup,
+        low=row.speedup_low,
+        high=row.speedup_high,
+        chance=row.p_gain,
+        best_share=row.p_best,
+        loss=row.expected_loss,
+        tried_in_limit=row.meets_limit,
+        slow_ms=row.tpot_s * row.speedup / row.speedup_low * 1e3,
     )
 
 

@@ -589,8 +589,8 @@ def _compare(ctx: click.Context, csv_file: Path | None, as_json: bool) -> None:
         of = [
             name for name, advice in zip(names, advices, strict=True) if warning in advice.warnings
         ]
-        whose = "" if len(of) == len(names) else f"{'; '.join(of)}: "
-        out.print_labelled("warning", [f"{whose}{warning}"])
+        prefix = "" if len(of) == len(names) else f"{'; '.join(of)}: "
+        out.print_labelled("warning", [f"{prefix}{warning}"])
     fastest = max(range(len(texts)), key=lambda at: advices[at].recommendation.tokens_per_s_per_gpu)
     kind = (
         "--example"

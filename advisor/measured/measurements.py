@@ -60,11 +60,11 @@ def _folders(root: Path) -> list[Path]:
         raise AdvisorError(
             f"the measurements folder {root} is missing; restore it from the repository"
         )
-    named = ("meta.yaml", "progress.json")
+    marker_files = ("meta.yaml", "progress.json")
     return sorted(
         child
         for child in root.iterdir()
-        if data_file(child) or any((child / name).exists() for name in named)
+        if data_file(child) or any((child / name).exists() for name in marker_files)
     )
 
 

@@ -189,15 +189,19 @@ def _prefix_question(quantity: str, column: _Column, off: float) -> str:
 def _plain_off(observed: Observations, off: Array, by_line: Mapping[int, Point]) -> float:
     """Log of plain times over predicted ones in the median: of rows without drafts and of those
     that speedups imply."""
-    of = {
-        (int(n), str(name)): one
-        for n, name, one in zip(observed.line, observed.quantity, off, strict=True)
+    log_ratios = {
+        (int(line), str(name)): log_ratio
+        for line, name, log_ratio in zip(observed.line, observed.quantity, off, strict=True)
     }
-    plain = [one for (n, name), one in of.items() if name == "tpot_s" and by_line[n].n_draft == 0]
+    plain = [
+        log_ratio
+        for (line, name), log_ratio in log_ratios.items()
+        if name == "tpot_s" and by_line[line].n_draft == 0
+    ]
     plain += [
-        one + of[n, "speedup"]
-        for (n, name), one in of.items()
-        if name == "tpot_s" and (n, "speedup") in of
+        log_ratio + log_ratios[line, "speedup"]
+        for (line, name), log_ratio in log_ratios.items()
+        if name == "tpot_s" and (line, "speedup") in log_ratios
     ]
     return float(np.median(plain)) if plain else 0.0
 

@@ -65,8 +65,8 @@ def published_runs(
     Trees (their K is another thing), rows with a defect, of another number of GPUs or of a batch
     counted per rank are left out. None: nothing is published of what a user gave.
     """
-    found = _by_setup().get((hardware_id or "", model_id or ""), ())
-    return tuple(run for run in found if run.tensor_parallel == gpus)
+    runs = _by_setup().get((hardware_id or "", model_id or ""), ())
+    return tuple(run for run in runs if run.tensor_parallel == gpus)
 
 
 def runs_beside(scenario: Scenario, gpus: int) -> tuple[PublishedRun, ...]:
@@ -94,14 +94,15 @@ def _by_setup() -> dict[tuple[str, str], list[PublishedRun]]:
 
 def _run(row: dict[str, str]) -> PublishedRun:
     gpus = row["tensor_parallel"] or row["gpu_count"]
-    numbers = (
+    cells = (
         row["batch_size"],
         row["draft_tokens_k"],
         row["speedup"],
         gpus,
         row["accepted_length"],
     )
-    batch, n_draft, speedup, n_gpus, length = (float(cell) if cell else np.nan for cell in numbers)
+    values = [float(cell) if cell else np.nan for cell in cells]
+    batch, n_draft, speedup, n_gpus, length = values
     return PublishedRun(
         batch,
         n_draft,

@@ -2,7 +2,7 @@
 with ast.
 
 A first sentence names the thing or starts with
-a verb ("Whether ..." names a truth value), has one clause and ends on the first line. In the
+a verb ("Whether ..." names a truth value), has one clause and ends in the first paragraph. In the
 physics every number with a unit says it in brackets, `[-]` where it has none, and a function that
 computes one names where its formula is from.
 """
@@ -118,8 +118,8 @@ def documented(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef | ast.Cl
 
 
 def first_sentence(docstring: str) -> str | None:
-    """The first sentence without its full stop; None where it does not end on the first line."""
-    line = docstring.partition("\n")[0]
+    """The first sentence without its full stop; None where the first paragraph has none."""
+    line = " ".join(docstring.partition("\n\n")[0].split())
     for end in re.finditer(r"[.?](?=$|\s)", line):
         if not ABBREVIATED.search(line[: end.end()]):
             return line[: end.start()]
@@ -130,7 +130,7 @@ def opening_faults(name: str, docstring: str) -> Iterator[str]:
     """What is wrong with the first sentence of the docstring of `name`."""
     sentence = first_sentence(docstring)
     if sentence is None:
-        yield "the first sentence does not end on the first line with a full stop"
+        yield "the first sentence does not end with a full stop"
         return
     if len(sentence) > LONGEST:
         yield f"the first sentence has {len(sentence)} letters, more than {LONGEST}"

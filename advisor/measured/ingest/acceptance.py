@@ -80,14 +80,14 @@ class AcceptanceRates:
         Columns: n_draft, accepted_length, low, high (80 % band) [tokens per round], measured
         (False: the last probability is held). Raises AdvisorError for k_max outside 1..64.
         """
-        found = parse_acceptance(self.text, k_max, borrowed=False)
+        curve = parse_acceptance(self.text, k_max, borrowed=False)
         return pd.DataFrame(
             {
                 "n_draft": np.arange(k_max + 1),
-                "accepted_length": found.accepted_length,
-                "low": found.low,
-                "high": found.high,
-                "measured": ~found.extrapolated,
+                "accepted_length": curve.accepted_length,
+                "low": curve.low,
+                "high": curve.high,
+                "measured": ~curve.extrapolated,
             }
         )
 
@@ -139,10 +139,10 @@ def rates_from_list(text: str, conditional: bool = False) -> AcceptanceRates:
                 f"entry {place} of the list is {shorten(piece)!r}; an acceptance rate is a number "
                 "between 0 and 1"
             )
-    given = shares if conditional else conditional_rates(shares)
+    rates = shares if conditional else conditional_rates(shares)
     kind = "given the tokens before" if conditional else "shares of rounds"
     return AcceptanceRates(
-        tuple(given.tolist()), None, None, f"{len(pieces)} acceptance rates ({kind})"
+        tuple(rates.tolist()), None, None, f"{len(pieces)} acceptance rates ({kind})"
     )
 
 
@@ -157,11 +157,11 @@ def _counted(
     now = parse_metrics(name, text, names)
     models = {dict(labels).get("model_name") for _, labels in now} - {None}
     if len(models) > 1:
-        shown = ", ".join(
+        model_names = ", ".join(
             shorten(str(model)) or "(no name)" for model in sorted(map(str, models))[:4]
         )
         raise AdvisorError(
-            f"{name} counts {len(models)} models ({shown}); keep the lines of one of them"
+            f"{name} counts {len(models)} models ({model_names}); keep the lines of one of them"
         )
     if earlier is None:
         return now
@@ -180,10 +180,10 @@ def parse_metrics(name: str, text: str, names: Collection[str] = _NAMES) -> Seri
     Names are without `_total`, which the text format adds. Raises AdvisorError, with the line, for
     a damaged sample, a value that is no count, and a series given twice.
     """
-    found: Series = {}
-    begins = tuple({one.partition("_")[0] for one in names})
+    series: Series = {}
+    prefixes = tuple({metric.partition("_")[0] for metric in names})
     for number, line in enumerate(text.split("\n"), start=1):
-        if not line.lstrip().startswith(begins) or not any(one in line for one in names):
+        if not line.lstrip().startswith(prefixes) or not any(metric in line for metric in names):
             continue
         sample = _sample(line)
         if sample is None:
@@ -198,12 +198,12 @@ def parse_metrics(name: str, text: str, names: Collection[str] = _NAMES) -> Seri
                 f"{name}, line {number}: {str(sample.value)!r} is no count; scrape /metrics again"
             )
         key = (counter, frozenset(sample.labels.items()))
-        if key in found:
+        if key in series:
             raise AdvisorError(
                 f"{name}, line {number}: {counter} appears twice; give two scrapes as two files"
             )
-        found[key] = float(sample.value)
-    return found
+        series[key] = float(sample.value)
+    return series
 
 
 def _check_size(name: str, data: bytes) -> None:
@@ -271,9 +271,8 @@ def _from_counters(name: str, counters: Series, source: str) -> AcceptanceRates:
         raise AdvisorError(f"{name}: {error}") from error
     k = len(accepted)
     share = accepted / drafts
-    mean = float(
-        share.sum()
-    )  # of accepted draft tokens per round; their square has the mean sum (2 i - 1) S_i
+    # of accepted draft tokens per round; their square has the mean sum (2 i - 1) S_i
+    mean = float(share.sum())
     variance = max(0.0, float(((2 * np.arange(1, k + 1) - 1) * share).sum()) - mean**2)
     relative = math.sqrt(variance / drafts) / (1 + mean)
     warnings = _warnings(counters, drafts, accepted, relative)
@@ -413,9 +412,9 @@ def rates_from_histogram(rounds: Mapping[int, float], source: str) -> Acceptance
     mean = float((counts * accepted).sum() / total)
     variance = float((counts * (accepted - mean) ** 2).sum() / total)
     text = f"{source}: {total:,.0f} rounds, {longest} draft positions"
-    given = conditional_rates(share)
+    rates = conditional_rates(share)
     return AcceptanceRates(
-        tuple(given.tolist()), total, math.sqrt(variance / total) / (1 + mean), text
+        tuple(rates.tolist()), total, math.sqrt(variance / total) / (1 + mean), text
     )
 
 
@@ -483,26 +482,27 @@ def _histograms(records: Iterable[Any], depth: int) -> Iterable[dict[int, float]
                     )
 
 
-def _from_sglang(name: str, found: Series, source: str) -> AcceptanceRates:
+def _from_sglang(name: str, counters: Series, source: str) -> AcceptanceRates:
     """One accepted length: SGLang counts rounds and tokens. A request's first token is its
     prompt's, of no round."""
-    steps, gauge = (
-        [value for (key, _), value in found.items() if key == of and value > least]
-        for of, least in _GAUGES.items()
-    )
+    readings = [
+        [value for (key, _), value in counters.items() if key == gauge and value > least]
+        for gauge, least in _GAUGES.items()
+    ]
+    steps, accept_lengths = readings
     if not steps or min(steps) != max(steps):
         raise AdvisorError(
             f"{name} has no single sglang:spec_num_steps above 0, so the accepted length has no K"
         )
     k = int(max(steps))
-    tokens = _sum(found, _TOKENS) - _sum(found, _REQUESTS)
-    calls = _sum(found, _ROUNDS)
+    tokens = _sum(counters, _TOKENS) - _sum(counters, _REQUESTS)
+    calls = _sum(counters, _ROUNDS)
     if calls > 0 and tokens > 0:
         length = tokens / calls
         how = "generation tokens over verification calls"
         rounds = calls
-    elif gauge:
-        length = math.fsum(gauge) / len(gauge)
+    elif accept_lengths:
+        length = math.fsum(accept_lengths) / len(accept_lengths)
         how = "the gauge of the last decode batches"
         rounds = None
     else:
@@ -531,9 +531,9 @@ def _from_curve(name: str, text: str) -> AcceptanceRates:
         raise AdvisorError(f"{name} is no readable YAML: {shorten(str(error))[:120]}") from error
     curves = dict(_curves(document, ()))
     if len(curves) != 1:
-        named = ", ".join(map(shorten, list(curves)[:6])) or "none"
+        labels = ", ".join(map(shorten, list(curves)[:6])) or "none"
         raise AdvisorError(
-            f"{name} holds {len(curves)} curves of accepted length by K ({named}); keep the lines "
+            f"{name} holds {len(curves)} curves of accepted length by K ({labels}); keep the lines "
             "of one"
         )
     ((label, lengths),) = curves.items()
@@ -544,13 +544,13 @@ def _from_curve(name: str, text: str) -> AcceptanceRates:
             f"{sorted(lengths)[:8]}"
         )
     shares = falling(np.diff([1.0, *(lengths[i] for i in range(1, k + 1))]))
-    given = conditional_rates(np.clip(shares, 0.0, 1.0))
+    rates = conditional_rates(np.clip(shares, 0.0, 1.0))
     warning = (
         "from accepted lengths that were measured at each K apart; shares that rose with "
         "position were averaged"
     )
     return AcceptanceRates(
-        tuple(given.tolist()), None, None, f"golden acceptance lengths, {label}", (warning,)
+        tuple(rates.tolist()), None, None, f"golden acceptance lengths, {label}", (warning,)
     )
 
 
@@ -573,6 +573,7 @@ def falling(shares: ArrayLike) -> Array:
     for share in np.asarray(shares, dtype=float):
         blocks.append([float(share), 1.0])
         while len(blocks) > 1 and blocks[-1][0] > blocks[-2][0]:
-            (low, n_low), (high, n_high) = blocks[-2], blocks[-1]
+            low, n_low = blocks[-2]
+            high, n_high = blocks[-1]
             blocks[-2:] = [[(low * n_low + high * n_high) / (n_low + n_high), n_low + n_high]]
     return np.repeat([value for value, _ in blocks], [int(n) for _, n in blocks])

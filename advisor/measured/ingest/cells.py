@@ -79,7 +79,7 @@ def strings(values: Any) -> pa.Array:
         values = values.combine_chunks()
     if not isinstance(values, pa.Array):
         values = pa.array(
-            [None if item is None else _as_text(item) for item in values], pa.large_string()
+            [None if cell is None else _as_text(cell) for cell in values], pa.large_string()
         )
     if not pa.types.is_large_string(values.type):
         values = values.cast(pa.large_string())
@@ -91,18 +91,17 @@ def strings(values: Any) -> pa.Array:
     return pc.if_else(empty, pa.scalar(None, pa.large_string()), values)
 
 
-def _as_text(item: Any) -> str:
-    if isinstance(item, bool):
-        return "true" if item else "false"
-    if (
-        isinstance(item, int) and abs(item) >= 10**300
-    ):  # str() of a huge integer is refused by Python itself
+def _as_text(cell: Any) -> str:
+    if isinstance(cell, bool):
+        return "true" if cell else "false"
+    # str() of a huge integer is refused by Python itself
+    if isinstance(cell, int) and abs(cell) >= 10**300:
         return "inf"
-    if isinstance(item, str):
-        return item.encode("utf-8", errors="replace").decode()
-    if isinstance(item, int | float):
-        return repr(item)
-    return shorten(item)
+    if isinstance(cell, str):
+        return cell.encode("utf-8", errors="replace").decode()
+    if isinstance(cell, int | float):
+        return repr(cell)
+    return shorten(cell)
 
 
 def comma_is_decimal(columns: list[Any]) -> bool | None:
@@ -115,7 +114,7 @@ def comma_is_decimal(columns: list[Any]) -> bool | None:
         if isinstance(values, pa.Array | pa.ChunkedArray):
             cells = values
         else:
-            cells = pa.array([item for item in values if isinstance(item, str)], pa.large_string())
+            cells = pa.array([cell for cell in values if isinstance(cell, str)], pa.large_string())
         with_comma = pc.utf8_trim_whitespace(
             cells.filter(pc.fill_null(pc.match_substring(cells, ","), False))
         )
@@ -185,13 +184,13 @@ def to_numbers(
 def _own_units(text: pa.Array, scale: float) -> tuple[pa.Array, float]:
     """Cells such as `4.1 ms` as numbers in the column's unit, and that unit: seconds where no
     header names one."""
-    named = pc.fill_null(pc.match_substring_regex(text, _WITH_UNIT), False)
-    if not pc.any(named).as_py():
+    has_unit = pc.fill_null(pc.match_substring_regex(text, _WITH_UNIT), False)
+    if not pc.any(has_unit).as_py():
         return text, scale
-    if np.isnan(scale) and pc.all(pc.or_(named, text.is_null())).as_py():
+    if np.isnan(scale) and pc.all(pc.or_(has_unit, text.is_null())).as_py():
         scale = 1.0
     cells = text.to_pylist()
-    for row in np.flatnonzero(named.to_numpy(zero_copy_only=False)):
+    for row in np.flatnonzero(has_unit.to_numpy(zero_copy_only=False)):
         digits = re.match(r"[0-9.,+eE-]+", cells[row])
         number = number_of(digits[0]) if digits else None
         if number is not None and digits is not None:
@@ -201,8 +200,10 @@ def _own_units(text: pa.Array, scale: float) -> tuple[pa.Array, float]:
 
 def without_rate(text: pa.Array, column: CanonicalColumn, header: str | list[str]) -> pa.Array:
     """Cells such as `2350 tok/s` as numbers, where the column or its header says tokens/s."""
-    said = column.unit == "as metric" and isinstance(header, str) and metrics_in_unit(header)
-    is_rate = column.unit == "tokens/s" or (said and all("per_s" in one for one in said))
+    metrics = column.unit == "as metric" and isinstance(header, str) and metrics_in_unit(header)
+    is_rate = column.unit == "tokens/s" or (
+        metrics and all("per_s" in metric for metric in metrics)
+    )
     return pc.replace_substring_regex(text, _RATE, r"\1") if is_rate else text
 
 
@@ -229,8 +230,8 @@ def _flags(text: pa.Array) -> pa.Array:
     """Words for yes and no as 1 and 0. Anywhere but in a flag they are no numbers."""
     lowered = pc.utf8_lower(text)
     for words, digit in ((YES, "1"), (NO, "0")):
-        said = pc.is_in(lowered, pa.array(sorted(words), pa.large_string()))
-        text = pc.if_else(pc.fill_null(said, False), digit, text)
+        is_word = pc.is_in(lowered, pa.array(sorted(words), pa.large_string()))
+        text = pc.if_else(pc.fill_null(is_word, False), digit, text)
     return text
 
 
@@ -284,10 +285,8 @@ def _reason(
             return "not a number (NaN); leave the cell empty if the value is unknown"
         return "infinite or too large for a number; leave the cell empty if the value is unknown"
     if outside:
-        return (
-            f"outside the range of {column.name} "
-            f"({column.range_text}{' ' + column.unit if column.unit else ''})"
-        )
+        unit = f" {column.unit}" if column.unit else ""
+        return f"outside the range of {column.name} ({column.range_text}{unit})"
     return f"{column.name} counts whole things; expected an integer"
 
 
@@ -351,9 +350,8 @@ def read_table(sample: Sample) -> FileTable:
         )
     n_rows = table.num_rows
     chunked = list(reversed(table.columns))
-    del (
-        table
-    )  # each column is joined and its pieces freed in turn, so that the table is never held twice
+    # each column is joined and its pieces freed in turn, so that the table is never held twice
+    del table
     columns = [chunked.pop().combine_chunks() for _ in range(width)]
     if not n_rows or (skipped and skipped[0][0] == 1):
         raise AdvisorError(
@@ -374,14 +372,13 @@ def read_table(sample: Sample) -> FileTable:
             number if at < 0 else int(lines[at] + number - numbers[at]),
             "",
             shorten(text),
-            f"{found} {reason}",
+            f"{n_cells} {reason}",
         )
-        for at, (number, found, text) in zip(before, skipped, strict=True)
+        for at, (number, n_cells, text) in zip(before, skipped, strict=True)
     ]
     columns = [column[1:] for column in columns]
-    if sample.delimiter == "|" and len(
-        columns[0]
-    ):  # the dashes below a Markdown table's header are no row of it
+    # the dashes below a Markdown table's header are no row of it
+    if sample.delimiter == "|" and len(columns[0]):
         dashes = all(
             re.fullmatch(r"\s*(:?-+:?)?\s*", column[0].as_py() or "") for column in columns
         )
@@ -395,8 +392,8 @@ def read_table(sample: Sample) -> FileTable:
 def _from_header(data: bytes) -> tuple[bytes, int]:
     """The data from its first line that is neither blank nor a `#` comment, and how many lines came
     before."""
-    found = re.match(rb"(?:(?:#[^\n]*|[^\S\n]*)\n)*+", data)
-    start = found.end() if found else 0
+    preamble = re.match(rb"(?:(?:#[^\n]*|[^\S\n]*)\n)*+", data)
+    start = preamble.end() if preamble else 0
     return data[start:], data.count(b"\n", 0, start)
 
 
@@ -520,10 +517,10 @@ def read_parquet(sample: Sample, kind: TableKind) -> FileTable:
             "allowed; split it"
         )
     wanted = [
-        item.name
-        for item in schema
-        if (match_header(item.name, kind) or header_key(item.name) in BARE_LATENCY)
-        and not pa.types.is_nested(item.type)
+        schema_field.name
+        for schema_field in schema
+        if (match_header(schema_field.name, kind) or header_key(schema_field.name) in BARE_LATENCY)
+        and not pa.types.is_nested(schema_field.type)
     ]
     parts: dict[str, list[pa.Array]] = {name: [] for name in wanted}
     n_rows = n_bytes = 0
@@ -566,9 +563,9 @@ def map_header(
 
     shown : what the user's file calls headers of a table made long.
     """
-    own = [(shown or {}).get(header, header) for header in table.header]
-    pair = side_by_side(table.header, own) if kind == "points" else None
-    placed = [repr(name) if shown else f"{at} ({name!r})" for at, name in enumerate(own, 1)]
+    headers = [(shown or {}).get(header, header) for header in table.header]
+    pair = side_by_side(table.header, headers) if kind == "points" else None
+    placed = [repr(name) if shown else f"{at} ({name!r})" for at, name in enumerate(headers, 1)]
     columns: dict[str, tuple[int, float]] = {} if pair is None else pair.columns
     paired = () if pair is None else (pair.plain, pair.spec)
     unknown: list[str] = []
@@ -576,12 +573,12 @@ def map_header(
     for index, header in enumerate(table.header):
         if index in paired:
             continue
-        found = match_header(header, kind)
-        if found is None:
+        match = match_header(header, kind)
+        if match is None:
             if header:
                 unknown.append(header)
             continue
-        target, factor = found
+        target, factor = match
         if target not in columns:
             columns[target] = (index, factor)
             continue
@@ -600,9 +597,9 @@ def map_header(
 def bare_times(headers: Iterable[str]) -> list[str]:
     """Headers that would be times if they named their unit."""
     return [
-        one
-        for one in headers
-        if not match_header(one, "points") and match_header(f"{one}_ms", "points")
+        header
+        for header in headers
+        if not match_header(header, "points") and match_header(f"{header}_ms", "points")
     ]
 
 

@@ -97,7 +97,7 @@ class Checked:
 def check_rows(frame: pd.DataFrame, kind: TableKind, measured: bool = True) -> Checked:
     """Hold the rows of a typed frame against every rule. `measured`: also that each measures
     something."""
-    found: list[Contradiction] = []
+    findings: list[Contradiction] = []
     swaps: list[Swap] = []
     warnings: list[str] = []
     lines = frame.index.to_numpy()
@@ -109,17 +109,17 @@ def check_rows(frame: pd.DataFrame, kind: TableKind, measured: bool = True) -> C
             broken = rule.broken(values)
         if hint := _swap_hint(rule, values, broken) if broken.any() else "":
             swaps.append(Swap((rule.columns[0], rule.columns[1]), hint))
-        found.append(
+        findings.append(
             Contradiction(rule.columns, broken, rule.reason + (f"; {hint}" if hint else ""))
         )
     if kind == "points":
         impossible, warnings = contradictions(frame)
-        found += [*impossible, *_speedup_contradicted(frame)]
+        findings += [*impossible, *_speedup_contradicted(frame)]
     keep = np.ones(len(frame), dtype=bool)
     rejects: list[Reject] = []
-    for one in found:
-        rejects += _list_rejects(one, frame)
-        keep &= ~one.rows
+    for finding in findings:
+        rejects += _list_rejects(finding, frame)
+        keep &= ~finding.rows
     empty = frame[list(MEASURED_COLUMNS[kind])].isna().all(axis=1).to_numpy()
     if measured and empty.any():
         reason = f"nothing measured: fill at least one of {', '.join(MEASURED_COLUMNS[kind])}"
@@ -128,16 +128,17 @@ def check_rows(frame: pd.DataFrame, kind: TableKind, measured: bool = True) -> C
     return Checked(keep, rejects, swaps, warnings)
 
 
-def _list_rejects(found: Contradiction, frame: pd.DataFrame) -> list[Reject]:
-    values = Numbers(frame.loc[found.rows, list(found.columns)])
-    shown = zip(
-        *([f"{number:.12g}" for number in values[name]] for name in found.columns), strict=True
+def _list_rejects(contradiction: Contradiction, frame: pd.DataFrame) -> list[Reject]:
+    values = Numbers(frame.loc[contradiction.rows, list(contradiction.columns)])
+    cell_texts = zip(
+        *([f"{number:.12g}" for number in values[name]] for name in contradiction.columns),
+        strict=True,
     )
-    name = " / ".join(found.columns)
-    lines = frame.index[found.rows]
+    name = " / ".join(contradiction.columns)
+    lines = frame.index[contradiction.rows]
     return [
-        Reject(int(line), name, " / ".join(cells), found.reason)
-        for line, cells in zip(lines, shown, strict=True)
+        Reject(int(line), name, " / ".join(cells), contradiction.reason)
+        for line, cells in zip(lines, cell_texts, strict=True)
     ]
 
 
@@ -242,15 +243,15 @@ def contradictions(frame: pd.DataFrame) -> tuple[list[Contradiction], list[str]]
     it."""
     v = Numbers(frame)
     stated = ~frame["derived"].str.contains("output_tok_per_s", na=False).to_numpy(dtype=bool)
-    whole = (frame["batch_kind"] != "requests_per_rank").to_numpy(dtype=bool, na_value=True)
+    counts_all = (frame["batch_kind"] != "requests_per_rank").to_numpy(dtype=bool, na_value=True)
     with np.errstate(all="ignore"):
         impossible = [
-            *_rate_above_batch(v, stated & whole),
+            *_rate_above_batch(v, stated & counts_all),
             *_parts_above_whole(v),
             *_latency_apart(v),
         ]
         odd = [
-            *_rate_below_batch(v, stated & whole),
+            *_rate_below_batch(v, stated & counts_all),
             *_prefill_in_token_time(v),
             *_round_as_token(frame, v),
             *_full_acceptance(v),
@@ -260,15 +261,16 @@ def contradictions(frame: pd.DataFrame) -> tuple[list[Contradiction], list[str]]
             *_queued(frame, v),
         ]
     lines = frame.index.to_numpy()
-    return [one for one in impossible if one.rows.any()], [
-        _sentence(lines, *one) for one in odd if one[0].any()
-    ]
+    broken = [contradiction for contradiction in impossible if contradiction.rows.any()]
+    return broken, [_sentence(lines, rows, text) for rows, text in odd if rows.any()]
 
 
 def _sentence(lines: np.ndarray, rows: np.ndarray, text: str) -> str:
-    at = lines[rows]
-    shown = ", ".join(map(str, at[:_LINES])) + (", ..." if len(at) > _LINES else "")
-    return f"{counted(len(at), 'row')} (line {shown}): {text}"
+    row_lines = lines[rows]
+    first_lines = ", ".join(map(str, row_lines[:_LINES])) + (
+        ", ..." if len(row_lines) > _LINES else ""
+    )
+    return f"{counted(len(row_lines), 'row')} (line {first_lines}): {text}"
 
 
 def _per_token_share(v: Values) -> np.ndarray:
@@ -280,9 +282,9 @@ def _per_token_share(v: Values) -> np.ndarray:
     return np.asarray(v["output_tok_per_s"] * v["tpot_s"] / (v["batch_size"] * with_first))
 
 
-def _rate_above_batch(v: Values, told: np.ndarray) -> Iterator[Contradiction]:
+def _rate_above_batch(v: Values, eligible: np.ndarray) -> Iterator[Contradiction]:
     share = _per_token_share(v)
-    broken = told & (share > IMPOSSIBLE)
+    broken = eligible & (share > IMPOSSIBLE)
     if not broken.any():
         return
     factor = float(np.median(share[broken]))
@@ -310,11 +312,11 @@ def _hint(v: Values, rows: np.ndarray, factor: float) -> str:
     return "is the unit in the header of tpot_s right, and is the rate one of output tokens?"
 
 
-def _rate_below_batch(v: Values, told: np.ndarray) -> Iterator[tuple[np.ndarray, str]]:
+def _rate_below_batch(v: Values, eligible: np.ndarray) -> Iterator[tuple[np.ndarray, str]]:
     share = _per_token_share(v)
-    told = told & np.isfinite(share)
-    low = told & (share < LOW_RATE)
-    if not low.any() or low.sum() <= _MOST * told.sum():
+    comparable = eligible & np.isfinite(share)
+    low = comparable & (share < LOW_RATE)
+    if not low.any() or low.sum() <= _MOST * comparable.sum():
         return
     text = f"the rate is only {float(np.median(share[low])):.3g} of batch_size / tpot_s; "
     per_gpu = low & (v["gpu_count"] > 1) & (np.abs(share * v["gpu_count"] - 1.0) <= NEAR)
@@ -356,9 +358,9 @@ def _latency_apart(v: Values) -> Iterator[Contradiction]:
 def _prefill_in_token_time(v: Values) -> Iterator[tuple[np.ndarray, str]]:
     spread = v["request_latency_s"] / v["output_tokens"]
     decode = (v["request_latency_s"] - v["ttft_s"]) / (v["output_tokens"] - 1.0)
-    told = (v["output_tokens"] > 1) & (np.abs(spread / decode - 1.0) > 2.0 * NEAR)
-    holds = told & (np.abs(v["tpot_s"] / spread - 1.0) <= 0.5 * NEAR)
-    if holds.sum() > _MOST * told.sum():
+    distinguishable = (v["output_tokens"] > 1) & (np.abs(spread / decode - 1.0) > 2.0 * NEAR)
+    holds = distinguishable & (np.abs(v["tpot_s"] / spread - 1.0) <= 0.5 * NEAR)
+    if holds.sum() > _MOST * distinguishable.sum():
         yield (
             holds,
             (
@@ -371,14 +373,14 @@ def _prefill_in_token_time(v: Values) -> Iterator[tuple[np.ndarray, str]]:
 def _round_as_token(frame: pd.DataFrame, v: Values) -> Iterator[tuple[np.ndarray, str]]:
     stated = ~frame["derived"].str.contains("step_time_s", na=False).to_numpy(dtype=bool)
     ratio = v["step_time_s"] / v["tpot_s"]
-    told = (
+    comparable = (
         stated
         & np.isfinite(ratio)
         & (v["accepted_length"] > 1.0 + 2.0 * NEAR)
         & (v["draft_tokens_k"] > 0)
     )
-    same = told & (np.abs(ratio - 1.0) <= NEAR)
-    if same.sum() > _MOST * told.sum():
+    same = comparable & (np.abs(ratio - 1.0) <= NEAR)
+    if same.sum() > _MOST * comparable.sum():
         yield (
             same,
             (
@@ -387,8 +389,8 @@ def _round_as_token(frame: pd.DataFrame, v: Values) -> Iterator[tuple[np.ndarray
                 "other's"
             ),
         )
-    apart = told & ~same & (np.abs(np.log(ratio / v["accepted_length"])) > np.log(IMPOSSIBLE))
-    if apart.sum() > _MOST * told.sum():
+    apart = comparable & ~same & (np.abs(np.log(ratio / v["accepted_length"])) > np.log(IMPOSSIBLE))
+    if apart.sum() > _MOST * comparable.sum():
         yield apart, "step_time_s is not tpot_s x accepted_length; check units and headers"
 
 
@@ -422,16 +424,16 @@ def _full_acceptance(v: Values) -> Iterator[tuple[np.ndarray, str]]:
 
 
 def _short_prompts(v: Values) -> Iterator[tuple[np.ndarray, str]]:
-    told = np.isfinite(v["input_tokens"])
-    short = told & (v["input_tokens"] > 0) & (v["input_tokens"] < SHORTEST_PROMPT)
-    if short.sum() > _MOST * told.sum():
+    known = np.isfinite(v["input_tokens"])
+    short = known & (v["input_tokens"] > 0) & (v["input_tokens"] < SHORTEST_PROMPT)
+    if short.sum() > _MOST * known.sum():
         yield short, f"input_tokens is below {SHORTEST_PROMPT:g}: is it in thousands of tokens?"
 
 
 def _seconds_as_ms(v: Values) -> Iterator[tuple[np.ndarray, str]]:
     for name in ("tpot_s", "itl_s", "step_time_s"):
-        told = np.isfinite(v[name])
-        if (quick := told & (v[name] < QUICKEST_S)).sum() > _MOST * told.sum():
+        known = np.isfinite(v[name])
+        if (quick := known & (v[name] < QUICKEST_S)).sum() > _MOST * known.sum():
             yield (
                 quick,
                 (
@@ -450,11 +452,11 @@ def _stated_speedups(frame: pd.DataFrame, v: Values) -> Iterator[tuple[np.ndarra
     if not stated.any() or not (v["draft_tokens_k"] == 0).any():
         return
     matched, _ = match_baselines(frame.assign(speedup=np.nan), unstated_fits=False)
-    own = Numbers(matched)["speedup"]
-    told = stated & np.isfinite(own) & (np.abs(np.log(own)) > NEAR)
-    inverse = told & (np.abs(v["speedup"] * own - 1.0) <= NEAR)
-    apart = told & ~inverse & (np.abs(v["speedup"] / own - 1.0) > 2.0 * NEAR)
-    if inverse.sum() > _MOST * told.sum():
+    matched_speedup = Numbers(matched)["speedup"]
+    comparable = stated & np.isfinite(matched_speedup) & (np.abs(np.log(matched_speedup)) > NEAR)
+    inverse = comparable & (np.abs(v["speedup"] * matched_speedup - 1.0) <= NEAR)
+    apart = comparable & ~inverse & (np.abs(v["speedup"] / matched_speedup - 1.0) > 2.0 * NEAR)
+    if inverse.sum() > _MOST * comparable.sum():
         yield (
             inverse,
             (

@@ -131,10 +131,10 @@ SAID = read_profile(_FILE, _Tables)
 def _columns(table: dict[str, dict[str, Any]]) -> dict[str, CanonicalColumn]:
     lists = {"engines": ", ".join(engine_ids()), "routings": ", ".join(ROUTINGS)}
     columns = {}
-    for name, said in table.items():
-        kind = _KINDS[said.pop("kind", "text")]
-        whole = {"name": name, **kind, **said, "meaning": said["meaning"].format(**lists)}
-        columns[name] = validate(whole, CanonicalColumn, _FILE)
+    for name, fields in table.items():
+        kind = _KINDS[fields.pop("kind", "text")]
+        definition = {"name": name, **kind, **fields, "meaning": fields["meaning"].format(**lists)}
+        columns[name] = validate(definition, CanonicalColumn, _FILE)
     return columns
 
 
@@ -276,12 +276,12 @@ def drafter_name(text: str) -> str:
 def named_format(text: str) -> tuple[str | None, str]:
     """Weight format that a checkpoint name says, in a table's words, with remarks on it. None where
     it says none."""
-    named = resolve_model_name(text)
-    if named is None:
+    checkpoint = resolve_model_name(text)
+    if checkpoint is None:
         return None, "not known as a checkpoint; a profile's id that it begins with stands for it"
-    if named.weight_format is None:
-        return None, named.note
-    return named.weight_format.removesuffix("_block"), named.note
+    if checkpoint.weight_format is None:
+        return None, checkpoint.note
+    return checkpoint.weight_format.removesuffix("_block"), checkpoint.note
 
 
 DOCUMENT_OF = {"hardware_id": "hardware_json", "model_id": "model_config_json"}
@@ -291,8 +291,8 @@ their rows."""
 
 def lacks_document(frame: pd.DataFrame, column: str) -> np.ndarray:
     """Rows whose name in a column is explained by no document of their own [rows]."""
-    own = frame.get(DOCUMENT_OF.get(column, ""))
-    return np.ones(len(frame), dtype=bool) if own is None else empty(own)
+    documents = frame.get(DOCUMENT_OF.get(column, ""))
+    return np.ones(len(frame), dtype=bool) if documents is None else empty(documents)
 
 
 def told_apart(frame: pd.DataFrame) -> pd.DataFrame:
@@ -303,9 +303,10 @@ def told_apart(frame: pd.DataFrame) -> pd.DataFrame:
         if column not in out or document not in out or not (stated := ~empty(out[document])).any():
             continue
         texts = out[document].where(stated, "")
-        for name, own in texts.groupby(out[column]).unique().items():
+        for name, distinct_texts in texts.groupby(out[column]).unique().items():
             taken = set(out[column].dropna())
-            for text in sorted(own, key=bool)[1:]:  # a shipped model of that name keeps it
+            # a shipped model of that name keeps it
+            for text in sorted(distinct_texts, key=bool)[1:]:
                 number = next(n for n in range(2, len(taken) + 3) if f"{name}-{n}" not in taken)
                 taken.add(f"{name}-{number}")
                 out = out.copy(deep=False) if out is frame else out

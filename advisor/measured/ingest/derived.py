@@ -113,7 +113,7 @@ def speedup_from_values(
     name says neither time nor rate.
     """
     ratio = np.asarray(sd_value, float) / np.asarray(baseline_value, float)
-    lower, told = value_direction(metric)
+    lower, has_direction = value_direction(metric)
     rounds = metric.str.contains(ROUND_TIME, case=False, regex=True).to_numpy(
         dtype=bool, na_value=False
     )
@@ -121,7 +121,7 @@ def speedup_from_values(
         speedup = np.where(lower, 1.0 / ratio, ratio) * np.where(
             rounds, np.asarray(accepted_length, float), 1.0
         )
-    return np.where(told, speedup, np.nan)
+    return np.where(has_direction, speedup, np.nan)
 
 
 def acceptance_by_position_text(rates: Any) -> str | None:
@@ -199,11 +199,11 @@ def derive_rows(frame: pd.DataFrame) -> tuple[pd.DataFrame, Computed]:
     if per_token.any():
         values["tpot_s"] = np.where(per_token, values["itl_s"], values["tpot_s"])
         values["itl_s"] = np.where(per_token, np.nan, values["itl_s"])
-        out["tpot_s"], out["itl_s"] = values["tpot_s"], values["itl_s"]
+        out["tpot_s"] = values["tpot_s"]
+        out["itl_s"] = values["itl_s"]
 
-    drafting = (
-        values["draft_tokens_k"] != 0
-    )  # unknown K counts as drafting: chunk and token latency then tell
+    # unknown K counts as drafting: chunk and token latency then tell
+    drafting = values["draft_tokens_k"] != 0
     from_chunks = accepted_length_from_latencies(values["itl_s"], values["tpot_s"])
     too_long = (
         np.isnan(values["accepted_length"])
@@ -224,15 +224,15 @@ def derive_rows(frame: pd.DataFrame) -> tuple[pd.DataFrame, Computed]:
         "context_tokens",
         mean_context(values["input_tokens"], values["output_tokens"]),
     )
-    total = output_rate_from_total(
+    rate_from_total = output_rate_from_total(
         values["total_tok_per_s"], values["input_tokens"], values["output_tokens"]
     )
-    _fill(out, values, done, "output_tok_per_s", total)
-    whole = output_rate_from_latency(
+    _fill(out, values, done, "output_tok_per_s", rate_from_total)
+    rate_from_latency = output_rate_from_latency(
         values["batch_size"], values["output_tokens"], values["request_latency_s"]
     )
     fixed = (frame["batch_kind"] == "batch").to_numpy(dtype=bool, na_value=False)
-    _fill(out, values, done, "output_tok_per_s", whole, fixed)
+    _fill(out, values, done, "output_tok_per_s", rate_from_latency, fixed)
 
     running = batch_from_rate(values["output_tok_per_s"], values["tpot_s"], values["output_tokens"])
     open_load = _fill(
@@ -295,10 +295,10 @@ def _fill_from_pairs(out: pd.DataFrame, values: Numbers, done: dict[str, np.ndar
     for name, metric in METRICS.items():
         if metric.column:
             here = pair & (out["metric"] == name).to_numpy(dtype=bool, na_value=False)
-            found = (
+            computed = (
                 1.0 / values["sd_value"] if metric.per_second else values["sd_value"] * metric.scale
             )
-            _fill(out, values, done, metric.column, found, here)
+            _fill(out, values, done, metric.column, computed, here)
 
 
 def _fill(
@@ -409,49 +409,50 @@ def match_baselines(frame: pd.DataFrame, unstated_fits: bool = True) -> tuple[pd
     timed = frame[list(_COMPARED)].notna().any(axis=1).to_numpy()
     drafting = (k > 0) & ~known
     wanted = drafting & timed & frame["batch_size"].notna().to_numpy()
-    said = (
-        [f"speedup stated by the file in {counted(n, 'row')}"]
-        if (n := int((stated & ~(k == 0)).sum()))
-        else []
-    )
+    n_stated = int((stated & ~(k == 0)).sum())
+    sentences = []
+    if n_stated:
+        sentences.append(f"speedup stated by the file in {counted(n_stated, 'row')}")
     out = frame
     if (drafting & timed).any():
-        found = _baselines(frame, np.flatnonzero(wanted), unstated_fits)
-        out, ok = _with_speedups(frame, found.values)
-        said += _matched(ok, found)
-        said += _unmatched(frame, np.flatnonzero(drafting & timed & ~ok))
+        baselines = _baselines(frame, np.flatnonzero(wanted), unstated_fits)
+        out, ok = _with_speedups(frame, baselines.values)
+        sentences += _matched(ok, baselines)
+        sentences += _unmatched(frame, np.flatnonzero(drafting & timed & ~ok))
     unsaid = open_pairs(frame)
     if n := int(unsaid.sum()):
-        said.append(
+        sentences.append(
             f"no speedup follows in {counted(n, 'row')} until metric says what baseline_value and "
             "sd_value count: "
             f"{', '.join(METRICS)}"
         )
     if untimed := int((drafting & ~timed & ~unsaid).sum()):
-        said.append(
+        sentences.append(
             f"neither a time per token nor a rate in {counted(untimed, 'row')} with K > 0, so no "
             "speedup follows there"
         )
     if np.isnan(k).any():
-        said.append("rows whose K is unknown get no speedup until it is filled in")
-    if (drafting_rows := int(((k > 0) & known & ~stated).sum())) and not said:
-        said.append(
+        sentences.append("rows whose K is unknown get no speedup until it is filled in")
+    if (drafting_rows := int(((k > 0) & known & ~stated).sum())) and not sentences:
+        sentences.append(
             "the value without drafts stands beside the one with them in "
             f"{counted(drafting_rows, 'row')}"
         )
-    return out, "; ".join(said) or "no row has K > 0, so there is no speedup to compute"
+    return out, "; ".join(sentences) or "no row has K > 0, so there is no speedup to compute"
 
 
-def _with_speedups(frame: pd.DataFrame, found: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
+def _with_speedups(frame: pd.DataFrame, baselines: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
     """The frame with speedups over the baselines found, and where there are some [rows]."""
     out = frame.copy(deep=False)
     before = Numbers(frame)
-    ratio, base, with_drafts, use_tpot = _ratios(before, found)
+    ratio, base, with_drafts, use_tpot = _ratios(before, baselines)
     ok = np.isfinite(ratio) & (ratio > 0)
     for name, values in (("speedup", ratio), ("baseline_value", base), ("sd_value", with_drafts)):
         out[name] = np.where(ok, values, before[name])
-    named = pc.if_else(pa.array(use_tpot), "tpot_ms", "output_tok_per_s").cast(pa.large_string())
-    metric = pc.if_else(pa.array(ok), named, pa.array(frame["metric"], pa.large_string()))
+    compared_metric = pc.if_else(pa.array(use_tpot), "tpot_ms", "output_tok_per_s").cast(
+        pa.large_string()
+    )
+    metric = pc.if_else(pa.array(ok), compared_metric, pa.array(frame["metric"], pa.large_string()))
     out["metric"] = pd.Series(metric.to_pandas(), dtype="str").set_axis(frame.index)
     out["derived"] = merge_names(frame["derived"], {"speedup": ok} if ok.any() else {})
     return out, ok
@@ -465,9 +466,9 @@ def _baselines(frame: pd.DataFrame, rows: np.ndarray, unstated_fits: bool) -> _F
     plain = _plain(frame)
     if not unstated_fits or not len(left) or not plain.any():
         return _Found(best)
-    found, open_columns = _uncontradicted(frame, left, np.flatnonzero(plain))
-    taken = found["tpot_s"].notna().to_numpy() | found["output_tok_per_s"].notna().to_numpy()
-    best.loc[left[taken], list(_COMPARED)] = found[taken].to_numpy()
+    matches, open_columns = _uncontradicted(frame, left, np.flatnonzero(plain))
+    taken = matches["tpot_s"].notna().to_numpy() | matches["output_tok_per_s"].notna().to_numpy()
+    best.loc[left[taken], list(_COMPARED)] = matches[taken].to_numpy()
     unstated = tuple(name for name, rows_open in open_columns.items() if (rows_open & taken).any())
     return _Found(best, unstated, tuple(left[taken].tolist()))
 
@@ -502,18 +503,18 @@ def _uncontradicted(
     several = np.zeros(len(wanted), dtype=bool)
     values = []
     for rank in range(min(int(n_loads.max()), MAX_CANDIDATES)):
-        one = (
+        candidate = (
             candidates[candidates["rank"] == rank]
             .set_index("group")
             .reindex(wanted["group"])
             .reset_index()
         )
-        fits = few & one["rank"].notna().to_numpy() & _compatible(ours, one, frame)
-        several |= fits & taken & ~_alike(first, one)
+        fits = few & candidate["rank"].notna().to_numpy() & _compatible(ours, candidate, frame)
+        several |= fits & taken & ~_alike(first, candidate)
         fresh = fits & ~taken
-        first.loc[fresh] = one.loc[fresh, list(first.columns)].to_numpy(float)
+        first.loc[fresh] = candidate.loc[fresh, list(first.columns)].to_numpy(float)
         taken |= fits
-        values.append(one[list(_COMPARED)].where(pd.Series(fits)).to_numpy(float))
+        values.append(candidate[list(_COMPARED)].where(pd.Series(fits)).to_numpy(float))
     stacked = np.stack(values)
     known = taken & ~several
     out = np.full((len(wanted), len(_COMPARED)), np.nan)
@@ -548,12 +549,16 @@ def _compatible(ours: pd.DataFrame, theirs: pd.DataFrame, frame: pd.DataFrame) -
     per_rank = kinds.get_loc(_PER_RANK) if _PER_RANK in kinds else -1
     fits = np.ones(len(ours), dtype=bool)
     for name in ours:
-        one = ours[name].to_numpy(float)
-        other = theirs[name].to_numpy(float)
+        our_values = ours[name].to_numpy(float)
+        their_values = theirs[name].to_numpy(float)
         near = np.log1p(LENGTH_TOLERANCE) if name in LENGTHS else 0.0
-        fits &= np.isnan(one) | np.isnan(other) | (np.abs(one - other) <= near)
+        fits &= (
+            np.isnan(our_values)
+            | np.isnan(their_values)
+            | (np.abs(our_values - their_values) <= near)
+        )
         if name == "batch_kind":
-            fits &= (one == per_rank) == (other == per_rank)
+            fits &= (our_values == per_rank) == (their_values == per_rank)
     return fits
 
 
@@ -561,28 +566,32 @@ def _alike(first: pd.DataFrame, other: pd.DataFrame) -> np.ndarray:
     """Whether two candidates state the same load, lengths within the tolerance [rows]."""
     same = np.ones(len(first), dtype=bool)
     for name in first:
-        one = first[name].to_numpy(float)
-        two = other[name].to_numpy(float)
+        first_values = first[name].to_numpy(float)
+        other_values = other[name].to_numpy(float)
         near = np.log1p(LENGTH_TOLERANCE) if name in LENGTHS else 0.0
-        same &= (np.isnan(one) & np.isnan(two)) | (np.abs(one - two) <= near)
+        same &= (np.isnan(first_values) & np.isnan(other_values)) | (
+            np.abs(first_values - other_values) <= near
+        )
     return same
 
 
-def _matched(ok: np.ndarray, found: _Found) -> list[str]:
+def _matched(ok: np.ndarray, baselines: _Found) -> list[str]:
     """What to say of rows that got a speedup, and of those of them whose baseline leaves something
     open."""
     if not ok.any():
         return []
     matched = counted(int(ok.sum()), "row")
-    said = [f"speedup computed in {matched} from a baseline row with K = 0 and otherwise the same"]
-    if n_unstated := int(ok[list(found.unstated_rows)].sum()):
-        names = ", ".join(_title(name) for name in found.unstated)
-        said.append(
+    sentences = [
+        f"speedup computed in {matched} from a baseline row with K = 0 and otherwise the same"
+    ]
+    if n_unstated := int(ok[list(baselines.unstated_rows)].sum()):
+        names = ", ".join(_title(name) for name in baselines.unstated)
+        sentences.append(
             f"in {counted(n_unstated, 'row')} of these one of the two runs does not state all of "
             f"it ({names}): "
             "taken as the same"
         )
-    return said
+    return sentences
 
 
 def _unmatched(frame: pd.DataFrame, rows: np.ndarray) -> list[str]:
@@ -622,13 +631,13 @@ def _unmatched(frame: pd.DataFrame, rows: np.ndarray) -> list[str]:
             f"{text}several runs without drafts fit line {line}; state lengths and prompts of "
             "each run"
         ]
-    shown = ", ".join(
+    differences = ", ".join(
         f"{_title(name)} ({_cell(other[name])}, here {_cell(row[name])})" for name in names[:_NAMED]
     )
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return [
         f"{text}the nearest run without drafts (line {other.name}) differs from line {line} in "
-        f"{shown}{more}; fill in "
+        f"{differences}{more}; fill in "
         f"what is not stated, or {add}"
     ]
 
@@ -710,8 +719,8 @@ def _group_codes(frame: pd.DataFrame, names: Sequence[str]) -> np.ndarray:
     """One integer per unique combination of some columns [rows]; unknown is a value of its own."""
     code = np.zeros(len(frame), dtype=np.int64)
     for name in names:
-        one, unique = pd.factorize(frame[name])
-        code = code * (len(unique) + 1) + one + 1
+        column_codes, unique = pd.factorize(frame[name])
+        code = code * (len(unique) + 1) + column_codes + 1
         # Renumbered from 0 each time, so the product cannot overflow: it stays below rows x unique
         # values.
         code, _ = pd.factorize(code)
@@ -719,14 +728,14 @@ def _group_codes(frame: pd.DataFrame, names: Sequence[str]) -> np.ndarray:
 
 
 def _ratios(
-    numbers: Numbers, found: pd.DataFrame
+    numbers: Numbers, baselines: pd.DataFrame
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Speedup, baseline value, value with drafts, and whether tpot_ms is the metric (else
     output_tok_per_s)."""
     tpot = numbers["tpot_s"] * 1e3
     rate = numbers["output_tok_per_s"]
-    base_tpot = found["tpot_s"].to_numpy() * 1e3
-    base_rate = found["output_tok_per_s"].to_numpy()
+    base_tpot = baselines["tpot_s"].to_numpy() * 1e3
+    base_rate = baselines["output_tok_per_s"].to_numpy()
     use_tpot = ~np.isnan(base_tpot / tpot)
     ratio = np.where(use_tpot, base_tpot / tpot, rate / base_rate)
     return ratio, np.where(use_tpot, base_tpot, base_rate), np.where(use_tpot, tpot, rate), use_tpot

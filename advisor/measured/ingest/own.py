@@ -62,15 +62,15 @@ def with_documents(frame: pd.DataFrame, given: Iterable[OwnDocument]) -> pd.Data
     """The frame with the documents of those names in it that mean one of `given`. Rows that hold
     one stay."""
     out = frame.copy(deep=False)
-    for one in given:
-        if one.column not in out:
+    for document in given:
+        if document.column not in out:
             continue
-        named = lacks_document(out, one.column) & out[one.column].isin(one.names).to_numpy(
-            dtype=bool
-        )
-        if named.any():
-            put(out, one.column, named, one.name)
-            put(out, DOCUMENT_OF[one.column], named, one.text)
+        rows = lacks_document(out, document.column) & out[document.column].isin(
+            document.names
+        ).to_numpy(dtype=bool)
+        if rows.any():
+            put(out, document.column, rows, document.name)
+            put(out, DOCUMENT_OF[document.column], rows, document.text)
     return told_apart(out)
 
 
@@ -89,13 +89,13 @@ def own_frame(
         those that cells name.
     """
     out = with_documents(frame, cells)
-    said = []
+    conclusions = []
     documents = list(own)
     for column in _MATCH:
-        out, means, text = with_open_names(out, column, documents)
+        out, rows, text = with_open_names(out, column, documents)
         if text:
-            said.append((text, out.index[means].to_numpy()))
-    return out, said
+            conclusions.append((text, out.index[rows].to_numpy()))
+    return out, conclusions
 
 
 def own_rows(
@@ -106,8 +106,8 @@ def own_rows(
     held = _documents(rows.frame)
     (frame, conclusions) = own_frame(rows.frame, own, cells)
     sources = rows.sources
-    for said, lines in conclusions:
-        sources = tuple(source.saying(said, lines) for source in sources)
+    for conclusion, lines in conclusions:
+        sources = tuple(source.saying(conclusion, lines) for source in sources)
     if added := sorted(_documents(frame) - held):
         # Other documents named by path, other file.
         texts = ("\0".join((source.sha256, *added)).encode() for source in sources)
@@ -139,25 +139,23 @@ def with_open_names(
     documents = list(given)
     nobody = np.zeros(len(frame), dtype=bool)
     out = with_documents(frame, documents)
-    named = [one for one in documents if one.column == column]
-    if len(named) != 1 or column not in out:
+    candidates = [document for document in documents if document.column == column]
+    if len(candidates) != 1 or column not in out:
         return out, nobody, ""
     stated = out.loc[lacks_document(out, column), column].dropna().unique()
     names = [name for name in stated if name and _MATCH[column](name) is None]
-    (one,) = named
-    means = empty(out[column])
+    (document,) = candidates
+    rows = empty(out[column])
     if len(names) == 1:
-        means = means | (
-            (out[column] == names[0]).to_numpy(dtype=bool) & lacks_document(out, column)
-        )
-    if not means.any():
+        rows = rows | ((out[column] == names[0]).to_numpy(dtype=bool) & lacks_document(out, column))
+    if not rows.any():
         return out, nobody, ""
     out = out.copy(deep=False)
-    put(out, column, means, one.name)
-    put(out, DOCUMENT_OF[column], means, one.text)
+    put(out, column, rows, document.name)
+    put(out, DOCUMENT_OF[column], rows, document.text)
     stated = f"{column} {names[0]!r}" if len(names) == 1 else f"{column}, not stated,"
     return (
         told_apart(out),
-        means,
-        f"{stated} in {counted(int(means.sum()), 'row')} read as {one.name}, the one given",
+        rows,
+        f"{stated} in {counted(int(rows.sum()), 'row')} read as {document.name}, the one given",
     )

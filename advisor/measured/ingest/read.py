@@ -61,20 +61,24 @@ def read_upload(name: str, data: bytes, columns: Mapping[str, str] | None = None
     Raises AdvisorError, and nothing else, when the file is not recognised, exceeds a limit, or
     carries nothing that can be used.
     """
-    shown = shorten(name) or "the upload"
-    with one_sentence(shown):
-        return read_unguarded(shown, data, columns)
+    file_name = shorten(name) or "the upload"
+    with one_sentence(file_name):
+        return read_unguarded(file_name, data, columns)
 
 
 def read_unguarded(name: str, data: bytes, columns: Mapping[str, str] | None = None) -> Measured:
     """Read an upload without the last guard of `read_upload`, so that tests see a reader's own
     faults."""
     sample = open_upload(name, data)
-    claimed = sample.kind != "json" or any(one.detect(sample) >= DETECTED for one in FORMATS)
+    claimed = sample.kind != "json" or any(
+        candidate.detect(sample) >= DETECTED for candidate in FORMATS
+    )
     if not claimed and why_unusable(sample) is None:
         sample = unfolded(sample)
     columns, answers, decimal_comma = _answers(columns or {})
-    theirs = any(one.detect(sample) >= DETECTED for one in FORMATS if one not in _OURS)
+    theirs = any(
+        candidate.detect(sample) >= DETECTED for candidate in FORMATS if candidate not in _OURS
+    )
     sample = rename_headers(sample, columns) if theirs and columns else _as_named(sample, columns)
     bare = {} if theirs else _bare(sample, TIMES in answers)
     if bare:
@@ -109,7 +113,7 @@ def _as_in_file(rows: Measured, sample: Sample) -> Measured:
         name: (sample.shown.get(header, header), scale)
         for name, (header, scale) in source.headers.items()
     }
-    lines = {line: own for line, (own, _) in sample.origin.items()}
+    lines = {line: file_line for line, (file_line, _) in sample.origin.items()}
     source = replace(source, headers=headers, lines=lines)
     return replace(rows, rejects=rejects.drop_duplicates(ignore_index=True), sources=(source,))
 
@@ -117,23 +121,29 @@ def _as_in_file(rows: Measured, sample: Sample) -> Measured:
 def _as_named(sample: Sample, columns: Mapping[str, str]) -> Sample:
     """A sample with its own headers as they are named, made long, and those named that it then
     has."""
-    own = (
+    headers = (
         scalar_paths(sample.first)
         if sample.kind != "text"
         else [cell.strip() for cell in sample.header]
     )
-    first = with_k({theirs: ours for theirs, ours in columns.items() if theirs.strip() in own})
-    rest = {theirs: ours for theirs, ours in columns.items() if theirs not in first}
-    sample = one_row_a_k(rename_headers(sample, first) if first else sample, rest)
-    there = {
-        rest[cell.strip()] for cell in sample.header if cell.strip() in rest
-    }  # the others' K went into those
-    rest = {
-        theirs: ours
-        for theirs, ours in rest.items()
-        if theirs in map(str.strip, sample.header) or ours not in there
+    renamed_before = with_k(
+        {theirs: ours for theirs, ours in columns.items() if theirs.strip() in headers}
+    )
+    renamed_after = {
+        theirs: ours for theirs, ours in columns.items() if theirs not in renamed_before
     }
-    return rename_headers(sample, rest) if rest else sample
+    sample = one_row_a_k(
+        rename_headers(sample, renamed_before) if renamed_before else sample, renamed_after
+    )
+    present_columns = {
+        renamed_after[cell.strip()] for cell in sample.header if cell.strip() in renamed_after
+    }  # the others' K went into those
+    renamed_after = {
+        theirs: ours
+        for theirs, ours in renamed_after.items()
+        if theirs in map(str.strip, sample.header) or ours not in present_columns
+    }
+    return rename_headers(sample, renamed_after) if renamed_after else sample
 
 
 def _answers(columns: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str], bool | None]:
@@ -142,20 +152,20 @@ def _answers(columns: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]
 
     Raises AdvisorError for another word.
     """
-    named = {theirs: ours for theirs, ours in columns.items() if theirs.strip() not in ANSWERS}
-    said = {
+    renamed = {theirs: ours for theirs, ours in columns.items() if theirs.strip() not in ANSWERS}
+    answers = {
         theirs.strip(): ours.strip()
         for theirs, ours in columns.items()
         if theirs.strip() in ANSWERS
     }
-    for key, answer in said.items():
+    for key, answer in answers.items():
         if answer not in ANSWERS[key]:
             what = "a comma marks" if key == COMMA else "times are in"
             raise AdvisorError(f"{what} {' or '.join(ANSWERS[key])}, not {shorten(answer)!r}")
-    return named, said, None if COMMA not in said else said[COMMA] == "decimal"
+    return renamed, answers, None if COMMA not in answers else answers[COMMA] == "decimal"
 
 
-def _bare(sample: Sample, said: bool) -> dict[str, str]:
+def _bare(sample: Sample, unit_stated: bool) -> dict[str, str]:
     """Headers of times without a unit, each with its column: where it is said, or the file measures
     nothing else."""
     if sample.kind == "parquet":
@@ -165,21 +175,22 @@ def _bare(sample: Sample, said: bool) -> dict[str, str]:
         if sample.kind == "text"
         else scalar_paths(sample.first)
     )
-    known = {found[0] for header in headers if (found := match_header(header, "points"))}
-    if not said and known & set(MEASURED_COLUMNS["points"]) - {"accepted_length"}:
+    matches = [match_header(header, "points") for header in headers]
+    known = {match[0] for match in matches if match}
+    if not unit_stated and known & set(MEASURED_COLUMNS["points"]) - {"accepted_length"}:
         return {}
     out: dict[str, str] = {}
     for header in bare_times(headers):
-        found = match_header(f"{header}_ms", "points")
-        if found and found[0] not in {*known, *out.values()} and headers.count(header) == 1:
-            out[header] = found[0]
+        match = match_header(f"{header}_ms", "points")
+        if match and match[0] not in {*known, *out.values()} and headers.count(header) == 1:
+            out[header] = match[0]
     return out
 
 
 def typed_rows(raw: RawRows, reader: Format, name: str, sha256: str) -> Measured:
     """Rows that a reader found, as a table. Raises AdvisorError when there is no row, not even a
     refused one."""
-    refused_before = np.unique(np.array([item.line for item in raw.rejects], dtype=np.int64))
+    refused_before = np.unique(np.array([reject.line for reject in raw.rejects], dtype=np.int64))
     rows_read = len(raw.lines) + int((~np.isin(refused_before, raw.lines)).sum())
     headers = {
         name: (cells.source, cells.scale)
@@ -344,17 +355,18 @@ def read_given(name: str, data: bytes, columns: Mapping[str, str] | None = None)
     Rows need not measure anything. `columns` as for `read_upload`; what is given keeps its own
     headers. Raises AdvisorError, and nothing else, when it is no such table.
     """
-    shown = shorten(name) or "the file"
-    with one_sentence(shown):
-        sample = open_upload(shown, data)
+    file_name = shorten(name) or "the file"
+    with one_sentence(file_name):
+        sample = open_upload(file_name, data)
         if sample.kind != "text":
             raise AdvisorError(
-                f"{shown} is not a CSV file with a header line; expected a table of measured points"
+                f"{file_name} is not a CSV file with a header line; expected a table of "
+                "measured points"
             )
         renamed, _, decimal_comma = _answers(columns or {})
         headers = tuple(cell.strip() for cell in one_row_a_k(sample).header)
         sample = _as_named(sample, renamed)
-        read = _read(shown, read_table(sample), sample.warnings, data, decimal_comma)
+        read = _read(file_name, read_table(sample), sample.warnings, data, decimal_comma)
         return replace(read, given=read.given.set_axis(headers, axis=1)) if renamed else read
 
 
@@ -375,7 +387,7 @@ def _read(
             f"{name} has {len(table.lines):,} rows; at most {MAX_GIVEN_ROWS:,} are predicted, "
             "split it"
         )
-    given = {
+    original_columns = {
         header: column.to_pandas()
         for header, column in zip(table.header, table.columns, strict=True)
     }
@@ -389,12 +401,12 @@ def _read(
     frame = rows.frame.loc[checked.keep, columns]
     rejects = pd.concat([rows.rejects, rejects_frame(checked.rejects)], ignore_index=True)
     index = pd.Index(table.lines, name="line")
-    said = [*warnings, *raw.warnings, *mapped.warnings, *checked.warnings, *_unfit(table)]
+    all_warnings = [*warnings, *raw.warnings, *mapped.warnings, *checked.warnings, *_unfit(table)]
     return GivenRows(
-        pd.DataFrame(given).set_axis(index).fillna(""),
+        pd.DataFrame(original_columns).set_axis(index).fillna(""),
         frame.astype(object).where(frame.notna(), "").map(str).reindex(index, fill_value=""),
         {int(line): _reason(reasons) for line, reasons in rejects.groupby("line")},
-        tuple(said),
+        tuple(all_warnings),
     )
 
 
@@ -413,6 +425,10 @@ def _reason(reasons: pd.DataFrame) -> str:
 
 def _unfit(table: FileTable) -> list[str]:
     """Rows with more or fewer cells than the header, the first five one by one."""
-    told = [f"line {item.line} is left out: {item.reason}" for item in table.rejects[:5]]
-    more = len(table.rejects) - len(told)
-    return [*told, f"{counted(more, 'more row')} left out for the same reasons"] if more else told
+    sentences = [f"line {reject.line} is left out: {reject.reason}" for reject in table.rejects[:5]]
+    n_more = len(table.rejects) - len(sentences)
+    return (
+        [*sentences, f"{counted(n_more, 'more row')} left out for the same reasons"]
+        if n_more
+        else sentences
+    )

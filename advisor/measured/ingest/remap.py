@@ -81,7 +81,7 @@ def own_headers(
     if len(header) < 2 or len(set(header)) < len(header):
         return ()
     known = {cell: _with_unit(cell, kind) for cell in header} | _paired(header, kind)
-    taken = {found for found in known.values() if found}
+    taken = {target for target in known.values() if target}
     exchange = _exchanged(known, swapped, kind)
     out = []
     for cell, first in zip(header, cells, strict=True):
@@ -108,7 +108,7 @@ def _named_in(cells: Sequence[str], kind: TableKind, taken: set[str]) -> str:
     fits = (
         name
         for name, means in meant.items()
-        if all(any(map(str.isalpha, one)) and means(one) for one in cells)
+        if all(any(map(str.isalpha, cell)) and means(cell) for cell in cells)
     )
     return next((name for name in fits if name not in taken), "")
 
@@ -177,24 +177,24 @@ def unfolded(sample: Sample) -> Sample:
     if sample.kind != "json" or not isinstance(sample.document, dict):
         return sample
     lists = [*_lists_of_objects(sample.document, {}, 0), ({}, _numbered("number", sample.document))]
-    found = max(lists, key=lambda pair: len(pair[1]))
-    if not found[1]:
+    longest = max(lists, key=lambda pair: len(pair[1]))
+    if not longest[1]:
         return sample
-    around, runs = found
-    settings = {
-        name: value
-        for name, value in around.items()
-        if header_key(name) not in _OF_THE_TOOL
-        and (match := match_header(name, "points"))
-        and COLUMNS["points"][match[0]].context
-    }
+    around, runs = longest
+    settings = {}
+    for name, value in around.items():
+        match = match_header(name, "points")
+        if match is None or header_key(name) in _OF_THE_TOOL:
+            continue
+        if COLUMNS["points"][match[0]].context:
+            settings[name] = value
     records = [{**settings, **_opened(run)} if isinstance(run, dict) else run for run in runs]
-    said = (
+    note = (
         f"taken for every run from around the list: {', '.join(map(shorten, settings))}"
         if settings
         else ""
     )
-    warnings = (*sample.warnings, said) if said else sample.warnings
+    warnings = (*sample.warnings, note) if note else sample.warnings
     lines = tuple(range(1, len(records) + 1))
     return replace(sample, document=records, records=tuple(records), lines=lines, warnings=warnings)
 
@@ -210,14 +210,18 @@ def _lists_of_objects(
         if (
             isinstance(value, list)
             and value
-            and all(isinstance(item, dict) for item in value[:FIRST_ROWS])
+            and all(isinstance(element, dict) for element in value[:FIRST_ROWS])
         ):
             yield beside, value
         elif numbered := _numbered(str(name), value):
             yield (
                 {
                     **around,
-                    **{key: one for key, one in node.items() if not isinstance(one, list | dict)},
+                    **{
+                        key: scalar
+                        for key, scalar in node.items()
+                        if not isinstance(scalar, list | dict)
+                    },
                 },
                 numbered,
             )
@@ -231,13 +235,13 @@ def _numbered(name: str, value: Any) -> list[dict[str, Any]]:
     if (
         not isinstance(value, Mapping)
         or len(value) < 2
-        or not all(isinstance(one, Mapping) for one in value.values())
+        or not all(isinstance(run, Mapping) for run in value.values())
     ):
         return []
     numbers = [number_of(key) for key in value]
     if any(number is None for number in numbers):
         return []
-    return [{**one, name: number} for number, one in zip(numbers, value.values(), strict=True)]
+    return [{**run, name: number} for number, run in zip(numbers, value.values(), strict=True)]
 
 
 def _opened(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -296,12 +300,12 @@ def _can_be(target: str, cells: Sequence[str], kind: TableKind) -> bool:
     """Whether cells may be what one of `targets` holds: words are no number."""
     match = match_header(target, kind)
     column = COLUMNS[kind][match[0]] if match else None
-    said = [cell.lower() for cell in cells if cell.lower() not in NOT_STATED]
-    if not said or (
-        column and (not column.numeric or (column.type == "flag" and {*said} <= YES | NO))
+    words = [cell.lower() for cell in cells if cell.lower() not in NOT_STATED]
+    if not words or (
+        column and (not column.numeric or (column.type == "flag" and {*words} <= YES | NO))
     ):
         return True
-    return any(re.match(r"\W{0,2}[0-9]", cell) for cell in said)
+    return any(re.match(r"\W{0,2}[0-9]", cell) for cell in words)
 
 
 def target_label(target: str, kind: TableKind = "points") -> str:
@@ -309,17 +313,17 @@ def target_label(target: str, kind: TableKind = "points") -> str:
     `Time per output token of one request (tpot_ms)`."""
     side, _, metric = target.partition("_")
     if side in SIDES and metric in METRICS:
-        return (
-            f"{METRICS[metric].title}, {'without' if side == 'baseline' else 'with'} drafts "
-            f"({target})"
-        )
-    found = match_header(target, kind)
-    if found is None:
+        drafts = "without drafts" if side == "baseline" else "with drafts"
+        return f"{METRICS[metric].title}, {drafts} ({target})"
+    match = match_header(target, kind)
+    if match is None:
         return "(ignored)"
-    title = COLUMNS[kind][found[0]].title + ", bonus token included" * (
-        found[0] == "accepted_length"
-    )
-    return f"{'Not: ' if found[1] < 0 else ''}{title} ({target})"
+    column, factor = match
+    title = COLUMNS[kind][column].title
+    if column == "accepted_length":
+        title += ", bonus token included"
+    negation = "Not: " if factor < 0 else ""
+    return f"{negation}{title} ({target})"
 
 
 def rename_headers(sample: Sample, columns: Mapping[str, str]) -> Sample:
@@ -342,9 +346,10 @@ def rename_headers(sample: Sample, columns: Mapping[str, str]) -> Sample:
     for theirs, ours in columns.items():
         if header.count(theirs.strip()) != 1:
             there = "twice or more" if theirs.strip() in header else "not"
-            shown = ", ".join(shorten(cell)[:40] for cell in header[:12])
+            first_headers = ", ".join(shorten(cell)[:40] for cell in header[:12])
             raise AdvisorError(
-                f"{sample.name}: column {shorten(theirs)!r} is {there} in the header ({shown})"
+                f"{sample.name}: column {shorten(theirs)!r} is {there} in the header "
+                f"({first_headers})"
             )
         bare = re.sub(r" k\d+$", "", ours.strip())  # of `with_k`
         if bare != IGNORE and not (
@@ -403,16 +408,16 @@ _UNIT_SAID = re.compile(
 def _check_unit(name: str, theirs: str, ours: str) -> None:
     """Raise AdvisorError where a header says one unit of time and the column that it is mapped to
     another."""
-    asked = re.search(r"(?<!per)_(s|ms|us)$", header_key(ours))
-    said = _UNIT_SAID.search(re.sub(r"(?:/| per |_per_)\s*s\w*", "", theirs.lower()))
-    if asked is None or said is None:
+    target_unit = re.search(r"(?<!per)_(s|ms|us)$", header_key(ours))
+    header_unit = _UNIT_SAID.search(re.sub(r"(?:/| per |_per_)\s*s\w*", "", theirs.lower()))
+    if target_unit is None or header_unit is None:
         return
-    unit = "ms" if said[1] else "us" if said[2] else "s"
-    if unit != asked[1]:
+    unit = "ms" if header_unit[1] else "us" if header_unit[2] else "s"
+    if unit != target_unit[1]:
         raise AdvisorError(
             f"{name}: the header {shorten(theirs)!r} says {unit}, and {ours.strip()} is in "
-            f"{asked[1]}; map it to "
-            f"{header_key(ours).removesuffix(asked[1])}{unit}, or correct the header"
+            f"{target_unit[1]}; map it to "
+            f"{header_key(ours).removesuffix(target_unit[1])}{unit}, or correct the header"
         )
 
 
@@ -422,10 +427,10 @@ def _rename_fields(sample: Sample, columns: Mapping[str, str]) -> Sample:
     records = []
     for record in sample.records:
         if isinstance(record, dict):
-            found = {
+            fields = {
                 ours: field_of(record, theirs) for theirs, ours in columns.items() if ours != IGNORE
             }
-            record = {key: value for key, value in record.items() if key not in columns} | found
+            record = {key: value for key, value in record.items() if key not in columns} | fields
         records.append(record)
     return replace(
         sample,
@@ -446,16 +451,16 @@ def fill_mapped(raw: RawRows, sample: Sample, columns: Mapping[str, str]) -> Non
         return
     by_line = dict(zip(sample.lines, sample.records, strict=True))
     rows = [by_line.get(int(line)) for line in raw.lines]
-    if len(rows) + len({item.line for item in raw.rejects}) < len(by_line):
+    if len(rows) + len({reject.line for reject in raw.rejects}) < len(by_line):
         raw.warnings.append(
             "a row stands for several records of this file, so the fields you named were not read"
         )
         return
     for theirs, ours in columns.items():
-        found = match_header(ours.strip(), raw.kind)
-        if found is None:
+        match = match_header(ours.strip(), raw.kind)
+        if match is None:
             continue
-        column, factor = found
+        column, factor = match
         values = [record.get(ours.strip()) if isinstance(record, dict) else None for record in rows]
         raw.cells[column] = Cells(values, theirs.strip(), factor)
 
@@ -463,10 +468,10 @@ def fill_mapped(raw: RawRows, sample: Sample, columns: Mapping[str, str]) -> Non
 def _with_unit(header: str, kind: TableKind) -> str | None:
     """One of `targets` that means what a header means to the readers. None when it means nothing to
     them."""
-    found = match_header(header, kind)
-    if found is None:
+    match = match_header(header, kind)
+    if match is None:
         return None
-    name, factor = found
+    name, factor = match
     if COLUMNS[kind][name].unit != "s":
         return COLUMNS[kind][name].opposites[0] if factor < 0 else name
     unit = next((unit for unit in _SHOWN_UNITS if UNIT_FACTORS[unit] == factor), "s")
@@ -479,13 +484,13 @@ def _exchanged(
     """{theirs: ours} with each swapped pair the other way round."""
     out: dict[str, str] = {}
     for first, second in swapped:
-        at = {}
+        placed = {}
         for theirs, ours in known.items():
-            found = match_header(ours, kind) if ours else None
-            if found and found[0] in (first, second):
-                at[found[0]] = (theirs, str(ours))
-        if len(at) == 2:
-            out |= {at[first][0]: at[second][1], at[second][0]: at[first][1]}
+            match = match_header(ours, kind) if ours else None
+            if match and match[0] in (first, second):
+                placed[match[0]] = (theirs, str(ours))
+        if len(placed) == 2:
+            out |= {placed[first][0]: placed[second][1], placed[second][0]: placed[first][1]}
     return out
 
 
@@ -515,16 +520,17 @@ def _guess(header: str, cells: Sequence[str], kind: TableKind, taken: set[str]) 
     its cells can be."""
     key = header_key(header)
     of_round = kind == "points" and "accepted_length" not in taken and _PER_ROUND.search(key)
-    found = "accepted_length" if of_round else _alike(header, kind, taken)
-    if (found == "accepted_length" and _SHARES & set(key.split("_"))) or not _can_be(
-        found, cells, kind
+    target = "accepted_length" if of_round else _alike(header, kind, taken)
+    if (target == "accepted_length" and _SHARES & set(key.split("_"))) or not _can_be(
+        target, cells, kind
     ):
         return IGNORE
-    match = match_header(found, kind)
+    match = match_header(target, kind)
     if match is None or (column := COLUMNS[kind][match[0]]).low is None or column.high is None:
-        return found
-    numbers = [number for cell in cells if (number := number_of(cell)) is not None]
-    return found if all(column.low <= number <= column.high for number in numbers) else IGNORE
+        return target
+    numbers = [number_of(cell) for cell in cells]
+    in_range = all(column.low <= number <= column.high for number in numbers if number is not None)
+    return target if in_range else IGNORE
 
 
 def _alike(header: str, kind: TableKind, taken: set[str]) -> str:
@@ -580,10 +586,10 @@ def near_miss(sample: Sample) -> str | None:
 
 def _near_format(record: Mapping[str, Any]) -> str | None:
     best: tuple[float, int, str] | None = None
-    for item in FORMATS:
-        have = [wanted for wanted in item.wants if present(record, wanted)]
-        lacks = [wanted for wanted in item.wants if wanted not in have]
-        share = len(have) / len(item.wants) if item.wants else 0.0
+    for known_format in FORMATS:
+        have = [wanted for wanted in known_format.wants if present(record, wanted)]
+        lacks = [wanted for wanted in known_format.wants if wanted not in have]
+        share = len(have) / len(known_format.wants) if known_format.wants else 0.0
         if share < _NEAR or (best is not None and (share, len(have)) <= best[:2]):
             continue
         missing = (
@@ -591,7 +597,7 @@ def _near_format(record: Mapping[str, Any]) -> str | None:
             or "the kinds of values that the tool writes there"
         )
         text = (
-            f"it is nearly {item.name}: it has "
+            f"it is nearly {known_format.name}: it has "
             f"{', '.join(_found(record, wanted) for wanted in have)}, and lacks "
             f"{missing}. Send the file as the tool wrote it, or name its fields with --map "
             "theirs=ours"
@@ -622,23 +628,25 @@ _SAY = "Say what yours mean with --map theirs=ours"
 def _near_columns(names: Iterable[str], what: str) -> str | None:
     """What our own table would need, where some names are understood already."""
     names = [name for name in names if name.strip()]
-    known = {found[0]: name for name in names if (found := match_header(name, "points"))}
+    matches = [(name, match_header(name, "points")) for name in names]
+    known = {match[0]: name for name, match in matches if match}
     known |= {
         own_header(str(ours)) or str(ours): theirs
         for theirs, ours in _paired(names, "points").items()
     }
     taken = set(known)
     others = [name for name in names if name not in known.values()]
-    likely = {
-        name: ours
-        for name in others[:_GUESSED]
-        if (ours := _guess(name, (), "points", taken)) != IGNORE
-    }
-    says = " ".join(shlex.join(("--map", f"{name}={ours}")) for name, ours in likely.items())
+    guesses = {name: _guess(name, (), "points", taken) for name in others[:_GUESSED]}
+    likely = {name: ours for name, ours in guesses.items() if ours != IGNORE}
+    mappings = " ".join(shlex.join(("--map", f"{name}={ours}")) for name, ours in likely.items())
     if not known:
         seen = ", ".join(shorten(name)[:40] for name in names[:_SHOWN])
-        return f"none of its {what}s is understood: {seen}. {_SAY}, e.g. {says}" if likely else None
-    has = ", ".join(
+        return (
+            f"none of its {what}s is understood: {seen}. {_SAY}, e.g. {mappings}"
+            if likely
+            else None
+        )
+    understood = ", ".join(
         f"{name} ({ours})" if name != ours else name for ours, name in list(known.items())[:_SHOWN]
     )
     measured = SAID.measured["points"]
@@ -659,13 +667,13 @@ def _near_columns(names: Iterable[str], what: str) -> str | None:
         else ""
     )
     others = [name for name in others if name not in untimed]
-    rest = (
+    not_understood = (
         f"; not understood: {', '.join(shorten(name)[:40] for name in others[:_SHOWN])}"
         if others
         else ""
     )
     are = "is" if len(known) == 1 else "are"
     return (
-        f"of its {what}s {has} {are} understood; it lacks {' and '.join(lacks)}{unit}{rest}."
-        f" {_SAY}, e.g. {says or EXAMPLE}"
+        f"of its {what}s {understood} {are} understood; it lacks "
+        f"{' and '.join(lacks)}{unit}{not_understood}. {_SAY}, e.g. {mappings or EXAMPLE}"
     )

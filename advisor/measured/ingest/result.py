@@ -98,7 +98,8 @@ def open_questions(rejects: pd.DataFrame) -> tuple[OpenQuestion, ...]:
         cell = open_.iloc[0]["value"]
         line = open_.iloc[0]["line"]
         n_open = int(open_["line"].nunique())
-        waiting = f"(line {line}; {counted(n_open, 'row')} wait{'s' * (n_open == 1)} for it)"
+        wait = "waits" if n_open == 1 else "wait"
+        waiting = f"(line {line}; {counted(n_open, 'row')} {wait} for it)"
         if key == COMMA:
             meanings = (
                 f"decimal ({cell.replace(',', '.', 1)}) or thousands ({cell.replace(',', '')})"
@@ -141,7 +142,7 @@ def rejects_frame(rejects: Iterable[Reject]) -> pd.DataFrame:
     kinds = {"line": "int64", "column": "str", "value": "str", "reason": "str"}
     return pd.DataFrame(
         {
-            name: pd.Series([getattr(item, name) for item in rows], dtype=kind)
+            name: pd.Series([getattr(reject, name) for reject in rows], dtype=kind)
             for name, kind in kinds.items()
         }
     )
@@ -156,11 +157,11 @@ def measured_length(points: pd.DataFrame) -> str | None:
     here = points["accepted_length_same_run"].fillna(1).eq(1) & points["draft_tokens_k"].fillna(
         0
     ).gt(0)
-    found = points[(here & points["accepted_length"].gt(1).fillna(False)).to_numpy(dtype=bool)]
-    if not len(found):
+    runs = points[(here & points["accepted_length"].gt(1).fillna(False)).to_numpy(dtype=bool)]
+    if not len(runs):
         return None
     lengths = (
-        found.astype({"accepted_length": float})
+        runs.astype({"accepted_length": float})
         .groupby("draft_tokens_k")["accepted_length"]
         .median()
     )
@@ -194,7 +195,7 @@ def missing_fields(
             continue
         column = COLUMNS[kind][name]
         guesses = [prefill.get(name) for prefill in prefills]
-        guess = guesses[0] if all(item == guesses[0] for item in guesses) else None
+        guess = guesses[0] if all(other_guess == guesses[0] for other_guess in guesses) else None
         stated = (
             []
             if guess is not None or name in OF_ONE_RUN
@@ -251,8 +252,8 @@ def _needs(frame: pd.DataFrame, name: str) -> np.ndarray | bool:
 
 def _one_value(numbers: np.ndarray) -> int | None:
     """The number that all agree on, as a whole one. None where they do not."""
-    found = np.unique(numbers)
-    return int(found[0]) if len(found) == 1 else None
+    unique_values = np.unique(numbers)
+    return int(unique_values[0]) if len(unique_values) == 1 else None
 
 
 def _plain(value: Any) -> Any:

@@ -103,10 +103,12 @@ class UnknownName:
             source.lines.get(line, line)
             for line in (inside[np.isin(inside, usable)] - source.before).tolist()
         ]
-        shown = ", ".join(map(str, lines[:_LINES_NAMED])) + (
+        first_lines = ", ".join(map(str, lines[:_LINES_NAMED])) + (
             ", ..." if len(lines) > _LINES_NAMED else ""
         )
-        where = f"{counted(len(lines), 'row')} (line {shown})" if len(lines) else "no usable row"
+        where = (
+            f"{counted(len(lines), 'row')} (line {first_lines})" if len(lines) else "no usable row"
+        )
         return (
             f"{self.column} {shorten(self.text)!r} fits no single known id: {where} kept, but not "
             "predicted until you "
@@ -181,35 +183,44 @@ class Measured:
     def ready(self) -> bool:
         """Whether nothing needed is missing or open, so that the rows can be held against
         predictions."""
-        return not any(item.required for item in self.missing) and not open_questions(self.rejects)
+        return not any(
+            missing_field.required for missing_field in self.missing
+        ) and not open_questions(self.rejects)
 
     def header_of(self, column: str, line: int) -> tuple[str, float] | None:
         """Name of a column in the file at a line, and the factor from its unit to ours. None where
         it has none."""
-        held = next((one.headers for one in self.sources if one.holds(np.array(line)).any()), {})
+        headers = next(
+            (source.headers for source in self.sources if source.holds(np.array(line)).any()), {}
+        )
         # A time that stands beside another one is read from its value with drafts.
-        return held.get(column) or (held.get("sd_value") if column == "tpot_s" else None)
+        return headers.get(column) or (headers.get("sd_value") if column == "tpot_s" else None)
 
     def own_line(self, line: int) -> int:
         """Line of a row in the file itself, counted on through the files."""
-        held = next(
-            (one for one in self.sources if one.lines and one.holds(np.array(line)).any()), None
+        holder = next(
+            (
+                source
+                for source in self.sources
+                if source.lines and source.holds(np.array(line)).any()
+            ),
+            None,
         )
         return (
             line
-            if held is None
-            else held.lines.get(line - held.before, line - held.before) + held.before
+            if holder is None
+            else holder.lines.get(line - holder.before, line - holder.before) + holder.before
         )
 
     def in_own_lines(self, text: str) -> str:
         """A sentence that names lines of rows, with those of the file itself."""
 
-        def own(found: re.Match[str]) -> str:
+        def file_lines(match: re.Match[str]) -> str:
             return ", ".join(
-                dict.fromkeys(str(self.own_line(int(line))) for line in found[0].split(", "))
+                dict.fromkeys(str(self.own_line(int(line))) for line in match[0].split(", "))
             )
 
-        return re.sub(r"(?<=\bline )\d+(?:, \d+)*", own, text)
+        return re.sub(r"(?<=\bline )\d+(?:, \d+)*", file_lines, text)
 
     @cached_property
     def result(self) -> Measured:
@@ -229,9 +240,9 @@ def combine(tables: Sequence[Measured]) -> Measured:
     if len(tables) == 1:
         return tables[0]
     if len({table.kind for table in tables}) > 1:
-        named = ", ".join(f"{table.file_name} ({table.format_name})" for table in tables)
+        file_names = ", ".join(f"{table.file_name} ({table.format_name})" for table in tables)
         raise AdvisorError(
-            f"kernel tables and served runs cannot be read as one; upload them apart: {named}"
+            f"kernel tables and served runs cannot be read as one; upload them apart: {file_names}"
         )
     if sum(len(table.frame) for table in tables) > MAX_ROWS:
         raise AdvisorError(
@@ -265,12 +276,14 @@ def complete(rows: Measured, values: Mapping[str, Any], override: bool = False) 
     for name, value in values.items():
         column = spec.get(name)
         if column is None or not column.context:
-            allowed = ", ".join(item.name for item in spec.values() if item.context)
+            allowed = ", ".join(
+                known_column.name for known_column in spec.values() if known_column.context
+            )
             raise AdvisorError(f"{name!r} cannot be filled in; choose among {allowed}")
         if value is None or (isinstance(value, str) and not value.strip()):
             continue
-        if (each := _one_a_file(rows, name, value)) is not None:
-            frame[name] = frame[name].fillna(each)
+        if (file_values := _one_a_file(rows, name, value)) is not None:
+            frame[name] = frame[name].fillna(file_values)
             continue
         typed = _one_value(column, value)
         if typed is not None:
@@ -296,8 +309,8 @@ def with_given(rows: Measured, values: Mapping[str, Any]) -> Measured:
     names = {
         name: value for name, value in values.items() if name in NAME_COLUMNS and name in rows.frame
     }
-    rest = {name: value for name, value in values.items() if name not in names}
-    filled = complete(rows, rest)
+    other_values = {name: value for name, value in values.items() if name not in names}
+    filled = complete(rows, other_values)
     if "model_id" in names and "weight_dtype" not in names:
         frame = filled.frame.copy(deep=False)
         sources = _with_named_formats(
@@ -312,12 +325,12 @@ def with_given(rows: Measured, values: Mapping[str, Any]) -> Measured:
         replaced = before.notna() & (before != after)
         for text in before[replaced].unique():
             bearing = rows.frame.index[replaced & (before == text)].to_numpy()
-            said = (
+            sentence = (
                 f"{name} {shorten(text)!r}, which the file states in "
                 f"{counted(len(bearing), 'row')}, read as "
                 f"{shorten(values[name])!r}, as you say"
             )
-            sources = tuple(source.saying(said, bearing) for source in sources)
+            sources = tuple(source.saying(sentence, bearing) for source in sources)
     return replace(changed, sources=sources)
 
 
@@ -336,23 +349,29 @@ def resolve_names(rows: Measured, own_models: Collection[str] = ()) -> Measured:
     sources = rows.sources
     for name, meant in columns.items():
         renamed: dict[str, str] = {}
-        named = lacks_document(frame, name)
-        for text in frame.loc[named, name].dropna().unique():
-            found = text if text in own_models else meant(text)
-            several = re.fullmatch(
-                r"([1-9][0-9]{0,4})\s*[x×*]\s*(\S.*)", text, re.IGNORECASE
-            )  # 8xH100
-            if found is None and several and name == "hardware_id" and (found := meant(several[2])):
+        undocumented = lacks_document(frame, name)
+        for text in frame.loc[undocumented, name].dropna().unique():
+            known_id = text if text in own_models else meant(text)
+            # 8xH100
+            gpus_and_name = re.fullmatch(r"([1-9][0-9]{0,4})\s*[x×*]\s*(\S.*)", text, re.IGNORECASE)
+            if (
+                known_id is None
+                and gpus_and_name
+                and name == "hardware_id"
+                and (known_id := meant(gpus_and_name[2]))
+            ):
                 bearing = (frame[name] == text) & frame["gpu_count"].isna()
-                frame["gpu_count"] = frame["gpu_count"].mask(bearing, int(several[1]))
-            if found is None:
+                frame["gpu_count"] = frame["gpu_count"].mask(bearing, int(gpus_and_name[1]))
+            if known_id is None:
                 unknown.append(UnknownName(name, text, frame.index[frame[name] == text].to_numpy()))
             else:
-                renamed[text] = found
+                renamed[text] = known_id
         if name == "model_id":
             plain = [text for text in renamed if text not in model_ids() and text not in own_models]
             sources = _with_named_formats(frame, sources, plain)
-        frame[name] = frame[name].mask(pd.Series(named, frame.index), frame[name].replace(renamed))
+        frame[name] = frame[name].mask(
+            pd.Series(undocumented, frame.index), frame[name].replace(renamed)
+        )
     return replace(rows, frame=frame, sources=sources, unknown=tuple(unknown))
 
 
@@ -365,23 +384,23 @@ def _with_named_formats(
     """Fill empty weight types of `frame` from names of known models. Each file with what is to be
     said of its names."""
     for text in names:
-        found, note = named_format(text)
+        weight_format, note = named_format(text)
         bearing = frame["model_id"] == text
         empty = bearing & frame["weight_dtype"].isna()
-        if found is not None and empty.any():
-            frame["weight_dtype"] = frame["weight_dtype"].mask(empty, found)
+        if weight_format is not None and empty.any():
+            frame["weight_dtype"] = frame["weight_dtype"].mask(empty, weight_format)
             concluded = f" ({note})" if note else ""
-            said = (
-                f"weight_dtype {found} read from the name {shorten(text)!r} where none is "
+            sentence = (
+                f"weight_dtype {weight_format} read from the name {shorten(text)!r} where none is "
                 f"given{concluded}"
             )
             sources = tuple(
-                source.saying(said, frame.index[empty].to_numpy()) for source in sources
+                source.saying(sentence, frame.index[empty].to_numpy()) for source in sources
             )
         elif note and not formats_only:
-            said = f"model_id {shorten(text)!r}: {note}"
+            sentence = f"model_id {shorten(text)!r}: {note}"
             sources = tuple(
-                source.saying(said, frame.index[bearing].to_numpy()) for source in sources
+                source.saying(sentence, frame.index[bearing].to_numpy()) for source in sources
             )
     return sources
 
@@ -410,12 +429,12 @@ def _one_a_file(rows: Measured, name: str, value: Any) -> pd.Series | None:
     if not parts:
         return None
     if len(parts) != len(files):
-        named = ", ".join(source.file_name for source in files[:_LINES_NAMED]) + (
+        file_names = ", ".join(source.file_name for source in files[:_LINES_NAMED]) + (
             "..." if len(files) > 5 else ""
         )
         raise AdvisorError(
             f"{name}={shorten(value)!r} names {len(parts)} values for {len(files)} files that "
-            f"lack it ({named}); give "
+            f"lack it ({file_names}); give "
             "one for all, or one for each in this order"
         )
     out = pd.Series(np.nan, index=rows.frame.index)
@@ -458,7 +477,7 @@ def evaluate(rows: Measured) -> Measured:
     frame, computed = derive_rows(unique) if rows.kind == "points" else (unique, None)
     checked = check_rows(frame, rows.kind)
     keep = checked.keep
-    broken = [replace(one, line=rows.own_line(one.line)) for one in checked.rejects]
+    broken = [replace(reject, line=rows.own_line(reject.line)) for reject in checked.rejects]
     missing_from = frame if not keep.any() else None
     frame = frame if keep.all() else frame[keep]
     notes = _notes_of_readers(rows)
@@ -544,29 +563,30 @@ def _notes_of_readers(rows: Measured) -> list[str]:
 def _warnings_of_readers(rows: Measured, usable: pd.Index) -> list[str]:
     """What the readers warn of, and the names that fit no known id with the usable lines that bear
     them."""
-    unknown = [[name.warning(source, usable) for name in rows.unknown] for source in rows.sources]
-    said = zip(rows.sources, unknown, strict=True)
-    return _with_files(
-        rows, [[*source.warnings, *filter(None, warnings)] for source, warnings in said]
-    )
+    warnings = []
+    for source in rows.sources:
+        of_names = [name.warning(source, usable) for name in rows.unknown]
+        warnings.append([*source.warnings, *filter(None, of_names)])
+    return _with_files(rows, warnings)
 
 
 def _swaps_of_readers(rows: Measured) -> list[Swap]:
     if len(rows.sources) == 1:
         return list(rows.sources[0].swaps)
-    found = [(source.file_name, swap) for source in rows.sources for swap in source.swaps]
-    return [replace(swap, reason=f"{file_name}: {swap.reason}") for file_name, swap in found]
+    file_swaps = [(source.file_name, swap) for source in rows.sources for swap in source.swaps]
+    return [replace(swap, reason=f"{file_name}: {swap.reason}") for file_name, swap in file_swaps]
 
 
 def _with_files(rows: Measured, texts: Sequence[Sequence[str]]) -> list[str]:
     """Each sentence once, with its files where not all of them say it. `texts` of each file."""
     by_text: dict[str, list[str]] = {}
-    for source, said in zip(rows.sources, texts, strict=True):
-        for text in said:
+    for source, sentences in zip(rows.sources, texts, strict=True):
+        for text in sentences:
             by_text.setdefault(text, []).append(source.file_name)
-    return [
-        text
-        if len(who) == len(rows.sources)
-        else f"{', '.join(who[:3])}{', ...' if len(who) > 3 else ''}: {text}"
-        for text, who in by_text.items()
-    ]
+    with_files = []
+    for text, file_names in by_text.items():
+        first_names = ", ".join(file_names[:3])
+        more = ", ..." if len(file_names) > 3 else ""
+        of_all = len(file_names) == len(rows.sources)
+        with_files.append(text if of_all else f"{first_names}{more}: {text}")
+    return with_files

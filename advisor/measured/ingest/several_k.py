@@ -78,13 +78,15 @@ class _Wide:
         """The rows of one row, one for each K with a value; a row without any stays one, to be
         refused by its line."""
         shared = [cells[place] for place in self.kept]
-        held = [
+        values_by_k = [
             (k, [cells[at[k]] if k in at else "" for at in self.held.values()]) for k in self.drafts
         ]
-        found = [
-            (k, values) for k, values in held if any(str(value or "").strip() for value in values)
+        stated = [
+            (k, values)
+            for k, values in values_by_k
+            if any(str(value or "").strip() for value in values)
         ]
-        for k, values in found or held[:1]:
+        for k, values in stated or values_by_k[:1]:
             yield [*shared, *values, k]
 
 
@@ -100,32 +102,32 @@ def _wide(headers: Sequence[str], least: int, meant: Mapping[str, str]) -> _Wide
     stems: dict[tuple[str, str], dict[int, int]] = {}
     for place, header in enumerate(headers):
         key = header_key(header)
-        found = None if header.startswith(IGNORED) else _K.search(key)
-        if found and 0 < int(found[2]) <= MAX_DRAFT_TOKENS:
+        k_match = None if header.startswith(IGNORED) else _K.search(key)
+        if k_match and 0 < int(k_match[2]) <= MAX_DRAFT_TOKENS:
             stem = re.sub("_+", "_", _K.sub("_", key, count=1)).strip("_")
-            at = stems.setdefault((stem, "mtp_" if found[1] == "mtp" else ""), {})
-            if int(found[2]) in at:
+            at = stems.setdefault((stem, "mtp_" if k_match[1] == "mtp" else ""), {})
+            if int(k_match[2]) in at:
                 return None
-            at[int(found[2])] = place
+            at[int(k_match[2])] = place
     bare = {header_key(header) for header in headers}
     plain = any(side_of(header) == "plain" for header in headers) or any(
         stem in bare for stem, _ in stems
     )
     said_plain = {said_by(header) for header in headers if side_of(header) == "plain"}
     held: dict[str, dict[int, int]] = {}
-    first: dict[object, str] = {}
-    for (stem, drafter), places in sorted(
-        stems.items(), key=lambda one: said_by(one[0][0]) not in said_plain
-    ):
+    name_of_meaning: dict[object, str] = {}
+    ordered = sorted(stems.items(), key=lambda entry: said_by(entry[0][0]) not in said_plain)
+    for (stem, drafter), places in ordered:
         if plain or (
             (match := match_header(stem, "points")) and not COLUMNS["points"][match[0]].context
         ):
             name = _long_name(stem, drafter, plain)
             ours = meant.get(name, meant.get(f"{name} {_RATE}", "ignore"))
-            named = first.setdefault(
+            first_name = name_of_meaning.setdefault(
                 (drafter, meaning_of(stem)) if ours == "ignore" else ours, name
             )
-            at = held.setdefault(name if places.keys() & held.get(named, {}).keys() else named, {})
+            repeats_k = places.keys() & held.get(first_name, {}).keys()
+            at = held.setdefault(name if repeats_k else first_name, {})
             at |= places
     if max((len(places) for places in held.values()), default=0) < least:
         return None
@@ -139,8 +141,8 @@ def _long_name(stem: str, drafter: str, beside_plain: bool) -> str:
 
     What has one meaning with drafts alone, as the accepted length, keeps its own name.
     """
-    found = match_header(stem, "points")
-    alone = found is not None and found[0] in (
+    match = match_header(stem, "points")
+    alone = match is not None and match[0] in (
         "accepted_length",
         "speedup",
         "verify_time_s",
@@ -153,13 +155,11 @@ def with_k(columns: Mapping[str, str]) -> dict[str, str]:
     """Headers {theirs: ours} with the K of theirs behind ours, where several are to be read as
     one."""
     several = {ours for ours in columns.values() if [*columns.values()].count(ours) > 1}
-    found = {
-        theirs: _K.search(header_key(theirs)) for theirs, ours in columns.items() if ours in several
-    }
-    return {
-        theirs: f"{ours} k{k[2]}" if (k := found.get(theirs)) else ours
-        for theirs, ours in columns.items()
-    }
+    columns_with_k = {}
+    for theirs, ours in columns.items():
+        match = _K.search(header_key(theirs)) if ours in several else None
+        columns_with_k[theirs] = f"{ours} k{match[2]}" if match else ours
+    return columns_with_k
 
 
 def one_row_a_k(sample: Sample, meant: Mapping[str, str] | None = None) -> Sample:
@@ -182,7 +182,7 @@ def one_row_a_k(sample: Sample, meant: Mapping[str, str] | None = None) -> Sampl
     if wide is None:
         return sample
     if sample.kind == "text":
-        made = _long_table(sample, headers, wide)
+        long_sample = _long_table(sample, headers, wide)
     else:
         names = wide.header(headers)
         rows = [
@@ -196,7 +196,7 @@ def one_row_a_k(sample: Sample, meant: Mapping[str, str] | None = None) -> Sampl
         ]
         origin: dict[int, _Place] = {at: (line, {}) for at, (line, _) in enumerate(rows, 1)}
         document = records if isinstance(sample.document, list) or len(records) > 1 else records[0]
-        made = replace(
+        long_sample = replace(
             sample, document=document, records=tuple(records), lines=tuple(origin), origin=origin
         )
     turned = (
@@ -204,12 +204,12 @@ def one_row_a_k(sample: Sample, meant: Mapping[str, str] | None = None) -> Sampl
         if sample.origin
         else ""
     )
-    said = (
+    note = (
         f"columns of several K side by side (K = {', '.join(map(str, wide.drafts))}{turned}): "
         "each row is read as one "
         "row for each K"
     )
-    return replace(made, warnings=(*sample.warnings, said))
+    return replace(long_sample, warnings=(*sample.warnings, note))
 
 
 def _long_table(sample: Sample, headers: Sequence[str], wide: _Wide) -> Sample:
@@ -223,32 +223,39 @@ def _long_table(sample: Sample, headers: Sequence[str], wide: _Wide) -> Sample:
             wide, held={_LENGTH if name in lengths else name: at for name, at in wide.held.items()}
         )
     names = {name: f"{name} {_RATE}" for name in _rates(rows, headers, wide)}
-    own = [sample.shown.get(name, name) for name in headers]
-    stood = {name: listed([own[place] for place in at.values()]) for name, at in wide.held.items()}
+    file_headers = [sample.shown.get(name, name) for name in headers]
+    stood = {
+        name: listed([file_headers[place] for place in at.values()])
+        for name, at in wide.held.items()
+    }
     stood |= {} if _LONG in sample.shown else {_LONG: listed(list(stood.values()))}
     stood |= sample.shown
-    shown = stood | {new: stood.get(old, old) for old, new in names.items()}
+    headers_shown = stood | {new: stood.get(old, old) for old, new in names.items()}
     of_k = {
-        k: {shown[name]: own[at[k]] for name, at in wide.held.items() if k in at}
+        k: {headers_shown[name]: file_headers[at[k]] for name, at in wide.held.items() if k in at}
         for k in wide.drafts
     }
     long: list[tuple[_Place, Sequence[Any]]] = []
     for line, row in numbered:
         each = wide.rows(row) if len(row) == len(headers) else ()
         long += [
-            ((sample.origin.get(-one[-1], (line,))[0], of_k[one[-1]]), one) for one in each
+            ((sample.origin.get(-long_row[-1], (line,))[0], of_k[long_row[-1]]), long_row)
+            for long_row in each
         ] or [((line, {}), row)]
-    return _written(sample, [names.get(name, name) for name in wide.header(headers)], long, shown)
+    return _written(
+        sample, [names.get(name, name) for name in wide.header(headers)], long, headers_shown
+    )
 
 
 def _are_lengths(name: str, at: Mapping[int, int], rows: Sequence[Sequence[str]]) -> bool:
     """Whether a header's words (`accept K2`) and its values, from 1 to K + 1, are those of accepted
     lengths."""
-    said = {*name.split("_")} & {*SAID.hints[_LENGTH]} and match_header(name, "points") is None
+    length_words = {*name.split("_")} & {*SAID.hints[_LENGTH]}
+    says_length = bool(length_words) and match_header(name, "points") is None
     cells = [
         (k, number_of(row[place])) for k, place in at.items() for row in rows if len(row) > place
     ]
-    return bool(said) and all(value is not None and 1.0 <= value <= k + 1.0 for k, value in cells)
+    return says_length and all(value is not None and 1.0 <= value <= k + 1.0 for k, value in cells)
 
 
 def _rates(rows: Sequence[Sequence[str]], headers: Sequence[str], wide: _Wide) -> list[str]:
@@ -268,10 +275,9 @@ def _rates(rows: Sequence[Sequence[str]], headers: Sequence[str], wide: _Wide) -
     numbers = (
         [number_of(row[at]) or 0.0 for at in places] for row in rows if len(row) == len(headers)
     )
-    (least, low), (most, high) = (
-        (found := sorted(pair for pair in numbers if all(pair)) or [[1.0, 0.0]])[0],
-        found[-1],
-    )
+    pairs = sorted(pair for pair in numbers if all(pair)) or [[1.0, 0.0]]
+    least, low = pairs[0]
+    most, high = pairs[-1]
     times = not said_by(open_[0]) and (high <= SLOWEST_MS or low > FASTEST_PER_S * least)
     rises = most > least and high >= low * (most / least) ** 0.5 and not times
     return (
@@ -285,47 +291,63 @@ def _turned(sample: Sample, headers: Sequence[str]) -> Sample:
 
     Raises AdvisorError where some rows say their K and others none of their own.
     """
-    found = {
-        at: one for at, header in enumerate(headers) if (one := _BATCH.search(header_key(header)))
-    }
-    batches = {at: int(one[1] or one[2]) for at, one in found.items()}
-    stems = {_BATCH.sub("", one.string).strip("_") for one in found.values()}
-    rest = [at for at in range(len(headers)) if at not in found]
-    told = any(match_header(headers[at], "points") == (_BATCHES, 1.0) for at in rest)
-    if told or len({*batches.values()}) < max(len(found), 2):
+    matches = [_BATCH.search(header_key(header)) for header in headers]
+    batch_matches = {at: match for at, match in enumerate(matches) if match}
+    batches = {at: int(match[1] or match[2]) for at, match in batch_matches.items()}
+    stems = {_BATCH.sub("", match.string).strip("_") for match in batch_matches.values()}
+    other_places = [at for at in range(len(headers)) if at not in batch_matches]
+    has_batch_column = any(
+        match_header(headers[at], "points") == (_BATCHES, 1.0) for at in other_places
+    )
+    if has_batch_column or len({*batches.values()}) < max(len(batch_matches), 2):
         return sample
-    cells = list(_cells(sample, len(found)))
+    cells = list(_cells(sample, len(batch_matches)))
     rows = [[*map(str.strip, row), *[""] * len(headers)] for _, row in cells]
-    differ = [at for at in rest if len({row[at] for row in rows}) > 1]
+    differ = [at for at in other_places if len({row[at] for row in rows}) > 1]
     words = [
         " ".join(f"{headers[at]}={row[at]}" if row[at].isdigit() else row[at] for at in differ)
         for row in rows
     ]
     drafts = [_k_said(text) for text in words]
-    rest_of = [_ROW_K.sub("", header_key(text)) for text in words]
+    texts_without_k = [_ROW_K.sub("", header_key(text)) for text in words]
     drafters = [
         drafts_said(text).get("drafter", "") if k else ""
-        for text, k in zip(rest_of, drafts, strict=True)
+        for text, k in zip(texts_without_k, drafts, strict=True)
     ]
     if len(stems) > 1 or drafts.count(None) == len(drafts):
         return sample
     if None in drafts or len({*drafts}) < len(drafts) or len({*drafters} - {""}) > 1:
-        asked = "rows have to be of one drafter, each with a K of its own (k=3, or baseline), not"
-        raise AdvisorError(f"{sample.name}: {asked} {listed(words[:4])}")
-    said = next((text for text in (*stems, *(headers[at] for at in rest)) if said_by(text)), "")
-    names = [f"{max(map(str, drafters)) if k else ''} k{k} {said}".strip() for k in drafts]
-    kept = [at for at in rest if at not in differ]
+        requirement = (
+            "rows have to be of one drafter, each with a K of its own (k=3, or baseline), not"
+        )
+        raise AdvisorError(f"{sample.name}: {requirement} {listed(words[:4])}")
+    quantity = next(
+        (text for text in (*stems, *(headers[at] for at in other_places)) if said_by(text)), ""
+    )
+    drafter = max(map(str, drafters))
+    drafter_words = [drafter if k else "" for k in drafts]
+    names = [
+        f"{word} k{k} {quantity}".strip() for word, k in zip(drafter_words, drafts, strict=True)
+    ]
+    shared = [at for at in other_places if at not in differ]
     turned: list[tuple[_Place, list[Any]]] = [
-        ((cells[0][0], {}), [*(rows[0][at] for at in kept), batch, *(row[at] for row in rows)])
+        ((cells[0][0], {}), [*(rows[0][at] for at in shared), batch, *(row[at] for row in rows)])
         for at, batch in batches.items()
     ]
-    at_batch = ", ".join(headers[at] for at in found)
-    shown = {_BATCHES: at_batch, _LONG: listed(words), **dict(zip(names, words, strict=True))}
-    made = _written(sample, [*(headers[at] for at in kept), _BATCHES, *names], turned, shown)
+    at_batch = ", ".join(headers[at] for at in batch_matches)
+    headers_shown = {
+        _BATCHES: at_batch,
+        _LONG: listed(words),
+        **dict(zip(names, words, strict=True)),
+    }
+    long_sample = _written(
+        sample, [*(headers[at] for at in shared), _BATCHES, *names], turned, headers_shown
+    )
     of_k: dict[int, _Place] = {
         -k: (line, {}) for k, (line, _) in zip(drafts, cells, strict=True) if k
     }
-    return replace(made, origin={**made.origin, **of_k})  # whose K have lines of their own
+    # whose K have lines of their own
+    return replace(long_sample, origin={**long_sample.origin, **of_k})
 
 
 def k_of_words(sample: Sample) -> Sample:
@@ -336,48 +358,50 @@ def k_of_words(sample: Sample) -> Sample:
     """
     headers = [cell.strip() for cell in sample.header]
     columns = [match_header(header, "points") for header in headers]
-    named = [at for at, found in enumerate(columns) if found == (_LONG, 1.0)]
-    if named and not _has_words(sample, named):
+    k_places = [at for at, match in enumerate(columns) if match == (_LONG, 1.0)]
+    if k_places and not _has_words(sample, k_places):
         return sample
     cells = list(_cells(sample, 1))
     rows = [row for _, row in cells if len(row) == len(headers)]
-    open_ = named or [at for at, found in enumerate(columns) if found is None]
+    open_ = k_places or [at for at, match in enumerate(columns) if match is None]
     flags = {
         at
         for at in open_
-        if at in named or {*header_key(headers[at]).split("_")} & {*SAID.hints[_LONG], "drafts"}
+        if at in k_places or {*header_key(headers[at]).split("_")} & {*SAID.hints[_LONG], "drafts"}
     }
     words = {
         at: [_FLAGS.get(header_key(row[at]), row[at]) if at in flags else row[at] for row in rows]
         for at in open_
     }
-    said = {at: [_k_said(word, at in flags) for word in cells] for at, cells in words.items()}
+    k_by_row = {at: [_k_said(word, at in flags) for word in cells] for at, cells in words.items()}
     on = {at: [side_of(word) == "spec" for word in cells] for at, cells in words.items()}
-    told = [
+    candidates = [
         at for at in open_ if not all(word.strip().isdigit() for word in words[at])
     ]  # 0 and 1 may be off and on
-    told = [at for at in told if 0 in said[at] and not all(k == 0 for k in said[at])]
-    told = [
-        at
-        for at in told
-        if all(k is not None or word for k, word in zip(said[at], on[at], strict=True))
+    candidates = [
+        at for at in candidates if 0 in k_by_row[at] and not all(k == 0 for k in k_by_row[at])
     ]
-    if len(told) != 1:
+    candidates = [
+        at
+        for at in candidates
+        if all(k is not None or word for k, word in zip(k_by_row[at], on[at], strict=True))
+    ]
+    if len(candidates) != 1:
         return sample
-    at = told[0]
-    drafts = iter(said[told[0]])
+    at = candidates[0]
+    drafts = iter(k_by_row[candidates[0]])
     numbered: list[tuple[_Place, list[Any]]] = [
         ((line, {}), [*row[:at], next(drafts), *row[at + 1 :]] if len(row) == len(headers) else row)
         for line, row in cells
     ]
     header = [_LONG if place == at else name for place, name in enumerate(headers)]
-    told_as = dict(zip((row[at].strip() for row in rows), said[at], strict=True))
-    read = ", ".join(
-        f"{word} as {'drafts' if k is None else f'K = {k}'}" for word, k in told_as.items()
-    )
-    made = _written(sample, header, numbered, {**sample.shown, _LONG: headers[at]})
+    k_of_word = dict(zip((row[at].strip() for row in rows), k_by_row[at], strict=True))
+    meanings = {word: "drafts" if k is None else f"K = {k}" for word, k in k_of_word.items()}
+    read = ", ".join(f"{word} as {meaning}" for word, meaning in meanings.items())
+    numbered_sample = _written(sample, header, numbered, {**sample.shown, _LONG: headers[at]})
     return replace(
-        made, warnings=(*sample.warnings, f"{headers[at]} is read as the draft length: {read}")
+        numbered_sample,
+        warnings=(*sample.warnings, f"{headers[at]} is read as the draft length: {read}"),
     )
 
 
@@ -400,10 +424,10 @@ def _k_said(words: str, of_k: bool = False) -> int | None:
     where they say none."""
     if of_k and words.strip().isdigit():
         return int(words)
-    found = _ROW_K.search(header_key(words)) or _K.search(header_key(words))
+    match = _ROW_K.search(header_key(words)) or _K.search(header_key(words))
     return (
-        int(next(filter(str.isdigit, found.groups(""))))
-        if found
+        int(next(filter(str.isdigit, match.groups(""))))
+        if match
         else 0
         if side_of(words) == "plain"
         else None

@@ -81,9 +81,9 @@ def value_direction(metric: pd.Series) -> tuple[np.ndarray, np.ndarray]:
     """Whether smaller values are faster, by a metric's name, and whether it tells at all [rows]."""
     rate = metric.str.contains(r"tok|per_s|/s|rate|throughput", case=False, regex=True)
     time = metric.str.contains(r"latency|_ms|_s$|time|tpot|itl|ttft", case=False, regex=True)
-    named = metric.str.contains(r"tpot|itl|ttft|per_output_token", case=False, regex=True)
-    lower = np.asarray(((time & ~rate) | named).to_numpy(dtype=bool, na_value=False))
-    return lower, np.asarray((time | rate | named).to_numpy(dtype=bool, na_value=False))
+    latency = metric.str.contains(r"tpot|itl|ttft|per_output_token", case=False, regex=True)
+    lower = np.asarray(((time & ~rate) | latency).to_numpy(dtype=bool, na_value=False))
+    return lower, np.asarray((time | rate | latency).to_numpy(dtype=bool, na_value=False))
 
 
 def metric_name(text: str) -> str | None:
@@ -179,36 +179,44 @@ def side_by_side(headers: Sequence[str], shown: Sequence[str] = ()) -> SideBySid
     value with drafts.
     """
     native = [match_header(header, "points") for header in headers]
-    if any(found and found[0] in SIDES.values() for found in native):
+    if any(match and match[0] in SIDES.values() for match in native):
         return None
-    read = [
+    candidates = [
         _taken_apart(place, header)
         for place, header in enumerate(headers)
         if _may_be_one(native[place])
     ]
-    own = shown or headers
-    pairs = _pairs(read, own) or _pairs([one for each in read for one in _per_token(each)], own)
+    headers_shown = shown or headers
+    pairs = _pairs(candidates, headers_shown) or _pairs(
+        [token_time for candidate in candidates for token_time in _per_token(candidate)],
+        headers_shown,
+    )
     rank = {kind: place for place, kind in enumerate(_ORDER)}
-    first = min(pairs, key=lambda pair: rank.get(pair[0].kind, len(_ORDER)), default=None)
-    return None if first is None else _side_by_side(*first, drafts_said(headers[first[1].place]))
+    best_pair = min(pairs, key=lambda pair: rank.get(pair[0].kind, len(_ORDER)), default=None)
+    if best_pair is None:
+        return None
+    return _side_by_side(*best_pair, drafts_said(headers[best_pair[1].place]))
 
 
-def _pairs(read: Sequence[_Header], headers: Sequence[str]) -> list[tuple[_Header, _Header]]:
+def _pairs(candidates: Sequence[_Header], headers: Sequence[str]) -> list[tuple[_Header, _Header]]:
     groups: dict[tuple[str, frozenset[str], bool], list[_Header]] = {}
-    for one in read:
-        groups.setdefault((one.kind, one.rest, one.unit == "/s"), []).append(one)
-    return [pair for alike in groups.values() if (pair := _pair(alike, headers)) is not None]
+    for header in candidates:
+        groups.setdefault((header.kind, header.rest, header.unit == "/s"), []).append(header)
+    pairs = [_pair(alike, headers) for alike in groups.values()]
+    return [pair for pair in pairs if pair is not None]
 
 
-def _per_token(one: _Header) -> list[_Header]:
+def _per_token(header: _Header) -> list[_Header]:
     """A time per token under either of its names, TPOT or ITL, in the unit said or in ms; none of
     another quantity.
 
     The inter-token latency with drafts may be that of a chunk, a whole round: what it counts is
     left open.
     """
-    if one.kind == "tpot" or _ITL in one.rest:
-        return [replace(one, kind=_TOKEN_TIME, rest=one.rest - {_ITL}, unit=one.unit or "ms")]
+    if header.kind == "tpot" or _ITL in header.rest:
+        return [
+            replace(header, kind=_TOKEN_TIME, rest=header.rest - {_ITL}, unit=header.unit or "ms")
+        ]
     return []
 
 
@@ -226,15 +234,15 @@ def says_k(header: str) -> bool:
 
 def drafts_said(header: str) -> dict[str, object]:
     """K and drafter that a header names: guesses, to be confirmed."""
-    one = _taken_apart(0, header)
-    said = {"draft_tokens_k": one.n_draft or None, "drafter": one.drafter}
-    return {name: value for name, value in said.items() if value is not None}
+    parsed = _taken_apart(0, header)
+    guesses = {"draft_tokens_k": parsed.n_draft or None, "drafter": parsed.drafter}
+    return {name: value for name, value in guesses.items() if value is not None}
 
 
 def metrics_in_unit(header: str) -> list[str]:
     """Metrics that values under a header may count: a unit that it says is obeyed."""
-    said = _taken_apart(0, header).unit
-    unit = {1.0: "s", None: said}.get(UNIT_FACTORS.get(said), "ms")
+    header_unit = _taken_apart(0, header).unit
+    unit = {1.0: "s", None: header_unit}.get(UNIT_FACTORS.get(header_unit), "ms")
     return [
         name
         for name in METRICS
@@ -245,14 +253,16 @@ def metrics_in_unit(header: str) -> list[str]:
 def likely_pair(header: str) -> list[str]:
     """Our headers of a pair that a header may mean, by its side, unit and quantity. Empty where it
     says none."""
-    one = _taken_apart(0, header)
-    if not (one.side or one.unit or one.kind):
+    parsed = _taken_apart(0, header)
+    if not (parsed.side or parsed.unit or parsed.kind):
         return []
-    named = [name for name in metrics_in_unit(header) if not one.kind or name.startswith(one.kind)]
-    sides = {"plain": ["baseline"], "spec": ["sd"]}.get(one.side, list(SIDES))
+    metrics = [
+        name for name in metrics_in_unit(header) if not parsed.kind or name.startswith(parsed.kind)
+    ]
+    sides = {"plain": ["baseline"], "spec": ["sd"]}.get(parsed.side, list(SIDES))
     return [
         f"{side}_{name}"
-        for name in sorted(named, key=lambda name: "user" not in name)
+        for name in sorted(metrics, key=lambda name: "user" not in name)
         for side in sides
     ]
 
@@ -264,7 +274,9 @@ def rate_counted(frame: pd.DataFrame) -> str | None:
     if len(rows) < 2:
         return None
     first, last = rows["baseline_value"].astype(float).iloc[[0, -1]]
-    return None if first == last else f"output_tok_per_s{'_per_user' if last < first else ''}"
+    if first == last:
+        return None
+    return "output_tok_per_s_per_user" if last < first else "output_tok_per_s"
 
 
 def side_of(header: str) -> str:
@@ -275,21 +287,25 @@ def side_of(header: str) -> str:
 def said_by(header: str) -> str:
     """Quantity or unit that a header says of its values, or `rate` of one request or of all. Empty
     for neither."""
-    one = _taken_apart(0, header)
-    return "rate" if one.unit == "/s" and one.kind in ("", ANY_RATE) else one.kind or one.unit
+    parsed = _taken_apart(0, header)
+    return (
+        "rate"
+        if parsed.unit == "/s" and parsed.kind in ("", ANY_RATE)
+        else parsed.kind or parsed.unit
+    )
 
 
 def meaning_of(header: str) -> object:
     """The quantity of a header, however it is called: headers of one quantity have the same."""
-    if found := match_header(header, "points"):
-        return found
-    one = _taken_apart(0, header)
-    rate = one.unit == "/s" and one.kind in ("", ANY_RATE, "output_tok_per_s")
+    if match := match_header(header, "points"):
+        return match
+    parsed = _taken_apart(0, header)
+    rate = parsed.unit == "/s" and parsed.kind in ("", ANY_RATE, "output_tok_per_s")
     return (
-        ("rate", one.rest)
+        ("rate", parsed.rest)
         if rate
-        else (one.kind, one.rest, one.unit)
-        if one.kind
+        else (parsed.kind, parsed.rest, parsed.unit)
+        if parsed.kind
         else header_key(header)
     )
 
@@ -326,20 +342,15 @@ def _taken_apart(place: int, header: str) -> _Header:
     left = words - marks - (_DRAFTING if marks else set())
     rate = bool(left & _RATES) or _TOKEN_RATE.search(f"_{header_key(header)}_") is not None
     unit = "/s" if rate else next((word for word in left if word in UNIT_FACTORS), "")
-    named = next(
+    quantity = next(
         (SAID.header_quantities[word] for word in sorted(left) if word in SAID.header_quantities),
         "",
     )
-    kind = named or ("tpot" if unit and left & _TOKENS else "")
+    kind = quantity or ("tpot" if unit and left & _TOKENS else "")
     if rate:
         per_user = left & {"user", "request", "req", "seq", "sequence", "stream"}
-        of_all = left & {
-            "out",
-            "output",
-            "system",
-            "all",
-            "generated",
-        }  # `throughput` alone is said of both
+        # `throughput` alone is said of both
+        of_all = left & {"out", "output", "system", "all", "generated"}
         kind = "output_tok_per_s_per_user" if per_user else "output_tok_per_s" if of_all else ""
         kind = kind or (ANY_RATE if left & {"throughput", "tput", "any"} else "")
     rest = (
@@ -357,7 +368,9 @@ def _taken_apart(place: int, header: str) -> _Header:
 
 def _pair(alike: Sequence[_Header], headers: Sequence[str]) -> tuple[_Header, _Header] | None:
     """The columns without and with drafts among those of one quantity, or None."""
-    by_side = {side: [one for one in alike if one.side == side] for side in ("plain", "spec", "")}
+    by_side = {
+        side: [header for header in alike if header.side == side] for side in ("plain", "spec", "")
+    }
     plain = by_side["plain"]
     spec = by_side["spec"]
     bare = by_side[""]
@@ -365,37 +378,37 @@ def _pair(alike: Sequence[_Header], headers: Sequence[str]) -> tuple[_Header, _H
         spec = bare
     elif spec and not plain and len(bare) == 1 and (bare[0].kind or bare[0].rest):
         plain = bare
-        spec = [one for one in spec if not one.weak]
+        spec = [header for header in spec if not header.weak]
     if not plain or not spec:
         return None
     if len(plain) > 1 or len(spec) > 1:
-        which = plain if len(plain) > 1 else spec
-        named = ", ".join(repr(headers[one.place][:40]) for one in which[:4])
+        repeated = plain if len(plain) > 1 else spec
+        names = ", ".join(repr(headers[header.place][:40]) for header in repeated[:4])
+        drafts = "without drafts" if repeated is plain else "with drafts"
         raise AdvisorError(
-            f"several columns may be the values {'without' if which is plain else 'with'} drafts "
-            f"({named}), and a row "
-            "has one K: keep one of them, or give each K a row of its own with its K in "
-            "draft_tokens_k"
+            f"several columns may be the values {drafts} ({names}), and a row has one K: keep one "
+            "of them, or give each K a row of its own with its K in draft_tokens_k"
         )
     return plain[0], spec[0]
 
 
-def _side_by_side(plain: _Header, spec: _Header, given: dict[str, object]) -> SideBySide:
+def _side_by_side(plain: _Header, spec: _Header, guesses: dict[str, object]) -> SideBySide:
     kind = plain.kind
-    units = [UNIT_FACTORS.get(one.unit) for one in (plain, spec)]
+    units = [UNIT_FACTORS.get(header.unit) for header in (plain, spec)]
     if plain.kind == _TOKEN_TIME:
         factors = [float(unit or 1.0) / UNIT_FACTORS["ms"] for unit in units]
         return SideBySide(
-            plain.place, spec.place, None, (factors[0], factors[1]), given | {"metric": "tpot_ms"}
+            plain.place, spec.place, None, (factors[0], factors[1]), guesses | {"metric": "tpot_ms"}
         )
     if not kind or (plain.unit != "/s" and None in units):
         # Both in the first one's unit, where both say theirs.
         factor = 1.0 if units[0] is None or units[1] is None else units[1] / units[0]
         guess = {"metric": "output_tok_per_s_per_user"} if plain.unit == "/s" else {}
         first = 1e-3 if units[0] == UNIT_FACTORS["us"] else 1.0  # microseconds are counted in ms
-        return SideBySide(plain.place, spec.place, None, (first, first * factor), given | guess)
+        return SideBySide(plain.place, spec.place, None, (first, first * factor), guesses | guess)
     if plain.unit == "/s":
-        return SideBySide(plain.place, spec.place, kind, (1.0, 1.0), given)
+        return SideBySide(plain.place, spec.place, kind, (1.0, 1.0), guesses)
     ending = "s" if kind == "request_latency" else "ms"
-    one, other = (float(unit or 1.0) / UNIT_FACTORS[ending] for unit in units)
-    return SideBySide(plain.place, spec.place, f"{kind}_{ending}", (one, other), given)
+    factors = [float(unit or 1.0) / UNIT_FACTORS[ending] for unit in units]
+    metric = f"{kind}_{ending}"
+    return SideBySide(plain.place, spec.place, metric, (factors[0], factors[1]), guesses)

@@ -79,18 +79,18 @@ def layer_counts(architecture: Architecture) -> LayerCounts:
 
 def read_traces(files: Sequence[tuple[str, bytes]], model: LayerCounts = NO_MODEL) -> TraceFile:
     """Read one or several (name, data) as one trace, each by `read_trace`."""
-    found = [read_trace(name, data, model) for name, data in files]
-    sequences = tuple(ids for trace in found for ids in trace.sequences)
+    traces = [read_trace(name, data, model) for name, data in files]
+    sequences = tuple(ids for trace in traces for ids in trace.sequences)
     _check_size("the files", sequences)
     unique = {
         (ids.shape, hashlib.sha256(ids.astype(np.int64).tobytes()).digest()): ids
         for ids in sequences
     }
-    layouts = list(dict.fromkeys(trace.layout for trace in found))
+    layouts = list(dict.fromkeys(trace.layout for trace in traces))
     if repeated := len(sequences) - len(unique):
         layouts.append(f"{counted(repeated, 'sequence')} equal to another counted once")
     return TraceFile(
-        tuple(unique.values()), "; ".join(layouts), ", ".join(trace.file_name for trace in found)
+        tuple(unique.values()), "; ".join(layouts), ", ".join(trace.file_name for trace in traces)
     )
 
 
@@ -204,20 +204,23 @@ def parse_npy(name: str, data: bytes) -> Ids:
 def _npz_members(name: str, data: bytes) -> list[Ids]:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            items = [item for item in archive.infolist() if not item.is_dir()]
-            if not items or not all(item.filename.endswith(".npy") for item in items):
+            members = [member for member in archive.infolist() if not member.is_dir()]
+            if not members or not all(member.filename.endswith(".npy") for member in members):
                 raise AdvisorError(
                     f"{name} is a zip that is no .npz; send .npy, .npz, CSV or JSON lines"
                 )
             if (
-                len(items) > MAX_SEQUENCES
-                or sum(item.file_size for item in items) > MAX_TRACE_BYTES
+                len(members) > MAX_SEQUENCES
+                or sum(member.file_size for member in members) > MAX_TRACE_BYTES
             ):
                 raise AdvisorError(
                     f"{name} unpacks to more than {MAX_TRACE_BYTES // MIB} MiB or too many arrays"
                 )
             # The declared size bounds what zipfile hands out, whatever the compressed stream holds.
-            return [parse_npy(f"{name}:{item.filename[:40]}", archive.read(item)) for item in items]
+            return [
+                parse_npy(f"{name}:{member.filename[:40]}", archive.read(member))
+                for member in members
+            ]
     except AdvisorError:
         raise
     except Exception as error:  # zipfile raises many kinds on crafted archives
@@ -328,26 +331,26 @@ def _regular(name: str, keys: NDArray[np.int64], ids: NDArray[np.int64]) -> list
 
 def _from_json(name: str, records: Iterable[Any], model: LayerCounts) -> tuple[list[Ids], str]:
     records = list(records)
-    first = next((item for item in records if isinstance(item, dict)), {})
+    first = next((record for record in records if isinstance(record, dict)), {})
     if {"sequence", "token"} <= set(first) and isinstance(first.get("experts"), list):
         return _from_token_lines(name, records), "JSON lines of sequence, token, layer, experts"
-    found: list[Ids] = []
+    arrays: list[Ids] = []
     for number, record in enumerate(records, start=1):
         for value in _values(record, 0):
-            found.append(_one_value(f"{name}, record {number}", value, model))
-    if not found:
+            arrays.append(_one_value(f"{name}, record {number}", value, model))
+    if not arrays:
         raise AdvisorError(
             f"{name} has no field {', '.join(_KEYS)}; expected one list or base64 array per request"
         )
     return _with_note(
-        [routing_layers(ids, model) for ids in found], found, "JSON, one request each"
+        [routing_layers(ids, model) for ids in arrays], arrays, "JSON, one request each"
     )
 
 
 def _from_token_lines(name: str, records: list[Any]) -> list[Ids]:
     try:
-        keys = [[item["sequence"], item["token"], item.get("layer", 0)] for item in records]
-        ids = [item["experts"] for item in records]
+        keys = [[record["sequence"], record["token"], record.get("layer", 0)] for record in records]
+        ids = [record["experts"] for record in records]
         arrays = np.array(keys), np.array(ids)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise AdvisorError(
@@ -371,9 +374,9 @@ def _values(record: Any, depth: int) -> Iterable[Any]:
             else:
                 yield from _values(value, depth + 1)
     elif isinstance(record, list):
-        for item in record:
-            if isinstance(item, dict | list):
-                yield from _values(item, depth + 1)
+        for element in record:
+            if isinstance(element, dict | list):
+                yield from _values(element, depth + 1)
 
 
 def _one_value(where: str, value: Any, model: LayerCounts) -> Ids:
@@ -523,7 +526,7 @@ class PowerLog:
 def read_power_log(name: str, data: bytes) -> PowerLog:
     """The power log in a file. Raises AdvisorError for anything else, with what to give."""
     text = data.decode("utf-8-sig", errors="replace")
-    found: dict[str, list[float]] = {}
+    watts_by_gpu: dict[str, list[float]] = {}
     lines = text.splitlines()
     rows = (
         _dcgm(name, lines)
@@ -539,23 +542,23 @@ def read_power_log(name: str, data: bytes) -> PowerLog:
             raise AdvisorError(
                 f"{name}: {watts:g} W is no power of a GPU; the column must hold watts"
             )
-        found.setdefault(gpu, []).append(watts)
-    if not found:
+        watts_by_gpu.setdefault(gpu, []).append(watts)
+    if not watts_by_gpu:
         raise AdvisorError(f"{name} holds no sample of power; {_HOW}")
-    busy = {gpu: _busy(np.array(watts)) for gpu, watts in found.items()}
+    busy = {gpu: _busy(np.array(watts)) for gpu, watts in watts_by_gpu.items()}
     levels = {gpu: float(watts.mean()) for gpu, watts in busy.items()}
     most = max(levels.values())
     if most <= 0:
         raise AdvisorError(f"{name}: every sample is 0 W; {_HOW}")
     at_work = tuple(gpu for gpu, level in levels.items() if level >= _AT_WORK * most)
     samples = sum(busy[gpu].size for gpu in at_work)
-    total = sum(len(found[gpu]) for gpu in at_work)
+    total = sum(len(watts_by_gpu[gpu]) for gpu in at_work)
     if total > samples and min(busy[gpu].size for gpu in at_work) < _LEAST_SAMPLES:
         raise AdvisorError(
             f"{name}: fewer than {_LEAST_SAMPLES} samples of a GPU show it at work; log more "
             "often or for longer"
         )
-    idle = tuple(gpu for gpu in found if gpu not in at_work)
+    idle = tuple(gpu for gpu in watts_by_gpu if gpu not in at_work)
     return PowerLog(
         float(np.mean([levels[gpu] for gpu in at_work])),
         at_work,
@@ -619,8 +622,8 @@ def _dcgm(name: str, lines: list[str]) -> Iterator[tuple[str, float]]:
     place = None
     for line in lines:
         if line.startswith("#") and "Entity" in line:
-            names = [each.upper() for each in line.lstrip("#").replace("Entity", "").split()]
-            place = next((i for i, each in enumerate(names) if each in _DCGM_POWER), None)
+            headings = [word.upper() for word in line.lstrip("#").replace("Entity", "").split()]
+            place = next((i for i, word in enumerate(headings) if word in _DCGM_POWER), None)
             continue
         match = _DCGM_LINE.match(line)
         if match is None:
@@ -639,8 +642,8 @@ def _dcgm(name: str, lines: list[str]) -> Iterator[tuple[str, float]]:
 
 def _watts(cell: str, unit: str) -> float | None:
     """A cell in watts. None for one that says there is no value."""
-    found = _NUMBER.fullmatch(cell.strip())
-    if found is None:
+    match = _NUMBER.fullmatch(cell.strip())
+    if match is None:
         return None
-    milli = found[2] == "m" or (unit == "mW" and not cell.strip().endswith("W"))
-    return float(found[1]) / (1000.0 if milli else 1.0)
+    milli = match[2] == "m" or (unit == "mW" and not cell.strip().endswith("W"))
+    return float(match[1]) / (1000.0 if milli else 1.0)

@@ -254,27 +254,27 @@ def _gunzip(name: str, data: bytes) -> bytes:
 def _unzip(name: str, data: bytes) -> bytes:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            items = [
-                item
-                for item in archive.infolist()
-                if not item.is_dir() and "__MACOSX" not in item.filename
+            members = [
+                member
+                for member in archive.infolist()
+                if not member.is_dir() and "__MACOSX" not in member.filename
             ]
-            if any(item.filename == "[Content_Types].xml" for item in items):
+            if any(member.filename == "[Content_Types].xml" for member in members):
                 raise AdvisorError(
                     f"{name} is an office document; save the sheet as CSV and send that"
                 )
-            if len(items) != 1:
+            if len(members) != 1:
                 raise AdvisorError(
-                    f"{name} is a zip with {len(items)} files; send one file at a time"
+                    f"{name} is a zip with {len(members)} files; send one file at a time"
                 )
-            item = items[0]
-            if item.flag_bits & 0x1:
+            member = members[0]
+            if member.flag_bits & 0x1:
                 raise AdvisorError(f"{name} is an encrypted zip; send the file inside it")
-            if item.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise AdvisorError(
                     f"{name} is a zip with an unusual compression; send the file inside it"
                 )
-            with archive.open(item) as inner:
+            with archive.open(member) as inner:
                 return _read_bounded(name, inner.read)
     except AdvisorError:
         raise
@@ -338,7 +338,7 @@ def _open_json(name: str, data: bytes, warnings: tuple[str, ...]) -> Sample:
                 f"{name} holds {len(records):,} records, more than the {MAX_JSON_RECORDS:,} "
                 "allowed; split it"
             )
-        if not records or not any(isinstance(item, dict) for item in records):
+        if not records or not any(isinstance(record, dict) for record in records):
             raise AdvisorError(
                 f"{name} is JSON without any object in it; expected what a benchmark tool writes"
             )
@@ -373,8 +373,8 @@ def _open_json_lines(
                 raise ValueError("the line is too long")
             record = _parse(line)
         except (ValueError, RecursionError) as error:
-            shown = shorten(line[:400].decode("utf-8", errors="replace"))
-            rejects.append(Reject(number, "", shown, f"not valid JSON: {_json_problem(error)}"))
+            line_text = shorten(line[:400].decode("utf-8", errors="replace"))
+            rejects.append(Reject(number, "", line_text, f"not valid JSON: {_json_problem(error)}"))
             continue
         if isinstance(record, dict):
             records.append(record)

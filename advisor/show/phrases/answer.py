@@ -51,6 +51,12 @@ PHRASES = (
         "80% range {low:1}–{high:1}×; it may lose: {chance:chance} chance of a gain.",
     ),
     Phrase("range", "", "80% range {low:1}–{high:1}×; {chance:chance} chance of a gain."),
+    Phrase("picked", "!fits", "{launch}"),
+    Phrase(
+        "picked",
+        "",
+        "With {tried:tokens}: 80% range {low:1}–{high:1}×, {chance:chance} chance of a gain.",
+    ),
     Phrase("time", "undrafted", ""),
     Phrase("time", "!fits", ""),
     Phrase("time", "off", "{plain_ms:3} ms per token."),

@@ -53,10 +53,10 @@ def _fits(_sweep: ProfilerSweep, sha256: str) -> tuple[tuple[SweepFit, ...] | No
 
 def _choose() -> None:
     """Choice of device and preset, the plan of the sweep, and the button that starts it."""
-    found = tried(_devices)
-    if not found:
+    devices = tried(_devices)
+    if not devices:
         return
-    names = {item["label"]: item["name"] for item in found}
+    names = {entry["label"]: entry["name"] for entry in devices}
     device = st.selectbox(
         "Device", list(names), format_func=lambda key: f"{key}: {names[key]}", key="profile_device"
     )
