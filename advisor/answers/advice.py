@@ -286,13 +286,11 @@ def published_here(advice: Advice) -> list[PublishedRun]:
     ]
 
 
-def side_of_range(advice: Advice, run: PublishedRun) -> int:
-    """Side of its likely range on which a published run lies, -1 for below, as on the page
-    (rules.js).
+def side_of_range(curve: Curve, run: PublishedRun) -> int:
+    """Side of its 80% range on which a published run lies, -1 for below.
 
     0 within, and for a K that is not predicted. Without a K: that of the fastest.
     """
-    curve = advice.curve
     at = np.clip([run.batch_size], curve.batches[0], curve.batches[-1])
     low = interpolate_batches(curve.batches, curve.low, at)[0]
     speedup = interpolate_batches(curve.batches, curve.speedup, at)[0]

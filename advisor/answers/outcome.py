@@ -7,7 +7,7 @@ said follows from FLAGS, in show/phrases/answer.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import pairwise
 from typing import Any, Literal
@@ -148,6 +148,10 @@ class Outcome:
     here_high: float | None
     here_outside: int
     """-1 where all of them lie below the range, 1 where all lie above it, else 0."""
+    own_n: int
+    """Speedups that the user measured with this setup."""
+    own_here: float | None
+    """Median of those at this batch and K. [-]"""
     half_width: float | None
     """Half the width of the range over the speedup, and after some runs of the user's own. [-]"""
     half_width_after: float | None
@@ -186,6 +190,7 @@ FLAGS: dict[str, tuple[str, str, Any]] = {
     "loss": ("speedup", "<", 1.0),
     "hardly": ("speedup", "<", HARDLY),
     "may_lose": ("chance", "<", MAY_LOSE),
+    "own_here": ("own_here", "known", None),
     "kept": ("k", "!=", "best_alone"),
     "kept_off": ("best_alone", "==", 0),
     "kept_slower": ("alone_gain", ">=", 0.0005),
@@ -305,9 +310,14 @@ def _bisected(advice: Advice, near: float, far: float, k_near: int) -> float:
     return (near + far) / 2.0
 
 
-def outcome_of(advice: Advice, follows_own: bool = False) -> Outcome:
-    """The record of an answer. follows_own : whether its K by batch are those of the user's own
-    runs."""
+def outcome_of(
+    advice: Advice, own: Sequence[tuple[float, int, float]] = (), follows_own: bool = False
+) -> Outcome:
+    """The record of an answer.
+
+    own : the user's measured speedups as (batch, K, speedup) [-]. follows_own : whether K by batch
+        are those of these runs.
+    """
     answer = advice.recommendation
     scenario = advice.scenario
     batch = scenario.batch_size
@@ -322,6 +332,7 @@ def outcome_of(advice: Advice, follows_own: bool = False) -> Outcome:
     accepted_k = stated_k(advice)
     adjustment = advice.setup.adjustment
     widths = own_half_widths(advice)
+    own_here = [speedup for at, drafted, speedup in own if (at, drafted) == (batch, k)]
     return Outcome(
         batch=batch,
         k=k,
@@ -362,6 +373,8 @@ def outcome_of(advice: Advice, follows_own: bool = False) -> Outcome:
         **_memory_facts(advice),
         **_batch_facts(advice),
         **_published_facts(advice),
+        own_n=len(own),
+        own_here=float(np.median(own_here)) if own_here else None,
         half_width=None if widths is None else widths[0],
         half_width_after=None if widths is None else widths[1],
         own_rows=OWN_ROWS,
@@ -441,8 +454,8 @@ def _batch_facts(advice: Advice) -> dict[str, Any]:
 def _published_facts(advice: Advice) -> dict[str, Any]:
     runs = runs_beside(advice.scenario, advice.setup.placement.gpus)
     here = published_here(advice)
-    sides = [side_of_range(advice, run) for run in runs]
-    here_sides = {side_of_range(advice, run) for run in here}
+    sides = [side_of_range(advice.curve, run) for run in runs]
+    here_sides = {side_of_range(advice.curve, run) for run in here}
     return {
         "published_n": len(runs),
         "published_slower": sum(run.speedup <= 1.0 for run in runs),

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from advisor.answers.advice import Advice
-from advisor.answers.best_k import k_running_at
+from advisor.answers.advice import Advice, serving
+from advisor.answers.best_k import IntArray, k_running_at
 from advisor.answers.by_batch import given_ranges, schedule_values
 from advisor.catalog.adjustment import change_text
 from advisor.measured.own_points import rows_of
@@ -352,26 +352,32 @@ def decision_text(frame: pd.DataFrame) -> str:
     return f"{keep_text}{SWITCH_OFF} {_batches(best[k == 0], best, of)}."
 
 
-def as_measured(advice: Advice, own: Sequence[tuple[int, int, int]]) -> Advice:
-    """The answer with the K of an `own_schedule` in its engine's schedule.
+def own_drafts(advice: Advice, own: Sequence[tuple[int, int, int]]) -> IntArray:
+    """K of an `own_schedule` at each batch that fits, [n].
 
     Beyond its end the model's K, no higher than its last, and before its start than any that pays.
-    No drafter where nothing is drafted at the answer's batch.
     """
-    batch = advice.scenario.batch_size
     end = advice.k_by_batch[-1].batch_end
-    if not own:
-        return advice
     drafts = k_running_at(advice.k_by_batch, np.arange(1, end + 1))
     for first, last, k in own:
         drafts[first - 1 : last] = k
     drafts[own[-1][1] :] = np.minimum(drafts[own[-1][1] :], own[-1][2])
     if longest := max(k for *_, k in own):  # where all lose, smaller batches are the model's
         drafts[: own[0][0] - 1] = np.minimum(drafts[: own[0][0] - 1], longest)
-    drafts *= bool(drafts[min(batch, end) - 1])
-    return replace(
-        advice, to_serve=given_ranges(schedule_values(advice.setup, advice.curve), drafts)
-    )
+    return drafts
+
+
+def as_measured(advice: Advice, own: Sequence[tuple[int, int, int]]) -> Advice:
+    """The answer with the K of an `own_schedule` in its engine's schedule: `own_drafts`.
+
+    No drafter where nothing is drafted at the answer's batch.
+    """
+    if not own:
+        return advice
+    drafts = own_drafts(advice, own)
+    if not drafts[min(advice.scenario.batch_size, drafts.size) - 1]:
+        drafts = np.zeros_like(drafts)
+    return serving(advice, given_ranges(schedule_values(advice.setup, advice.curve), drafts))
 
 
 def own_schedule(points: pd.DataFrame | None) -> tuple[tuple[int, int, int], ...]:

@@ -42,9 +42,10 @@ PHRASES = (
     ),
     Phrase(
         "range",
-        "own",
-        "Predicted {speedup:x}, 80% range {low:1}–{high:1}×.",
+        "own own_here",
+        "You measured {own_here:x} here; predicted {speedup:x}, 80% range {low:1}–{high:1}×.",
     ),
+    Phrase("range", "own", "Predicted {speedup:x}, 80% range {low:1}–{high:1}×."),
     Phrase(
         "range",
         "may_lose",

@@ -26,6 +26,7 @@ from advisor.answers.diagnosis.diagnose import (
 )
 from advisor.answers.diagnosis.physics import OF_THE_RUN, Compared, Comparison, all_rules
 from advisor.answers.engines.config import mended_line
+from advisor.answers.outcome import outcome_of
 from advisor.answers.own_gap import as_measured, border_texts, own_schedule
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import MAX_BATCH
@@ -280,7 +281,7 @@ def _command(diagnosis: Diagnosis, remedy: Remedy | None) -> Mapping[str, str] |
             advise(scenario.model_copy(update=wider)),
             own_schedule(None if measured_runs.empty else measured_runs),
         )
-        command = launch(answer, follows_own=not measured_runs.empty)
+        command = launch(answer, outcome_of(answer, follows_own=not measured_runs.empty))
     except AdvisorError:
         command = {"engine": "", "text": "", "note": ""}
     borders = border_texts(measured_runs) if k and len(measured_runs) else {}

@@ -182,8 +182,8 @@ def _cells(scenario: Scenario, across: str, down: str, figure: str, as_table: bo
 
 
 _KEY = "live_answer"
-_ANSWER = component("live_answer", "rules", "chart", "kept", "command", "answer")
-_WHY = component("live_why", "rules", "chart", "kept", "why")
+_ANSWER = component("live_answer", "phrases", "tables", "chart", "kept", "command", "answer")
+_WHY = component("live_why", "phrases", "tables", "chart", "kept", "why")
 
 
 def draw_live(advice: Advice) -> None:
