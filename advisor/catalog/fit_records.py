@@ -156,7 +156,7 @@ def load_records(device: str, folder: Path = RECORDS) -> tuple[FitRecord, ...]:
 OVERHEADS_FILE = RECORDS / "end_to_end" / "overheads.json"
 ANY_CLASS = "any"
 """Class of engines without rows of their own."""
-OVERHEAD_NAMES = tuple(name for one in JOINT for name in one.priced_by)
+OVERHEAD_NAMES = tuple(name for component in JOINT for name in component.priced_by)
 HELD_OUT_FILE = OVERHEADS_FILE.with_name("held_out.json")
 WORKSTATION = "-workstation"
 """Ending of the classes of accelerators without the data centre's kernels."""

@@ -332,11 +332,8 @@ def _smaller_caches(
     alone."""
     latent = [table for table in tables if table.op == "mla_generation_module"]
     of_heads = [table for table in latent if table.n_heads == n_heads]
-    return [
-        table_made
-        for table in of_heads
-        if (table_made := _with_smaller_cache(latent, table, kv_dtype)) is not None
-    ]
+    smaller = [_with_smaller_cache(latent, table, kv_dtype) for table in of_heads]
+    return [table for table in smaller if table is not None]
 
 
 def _with_smaller_cache(

@@ -212,12 +212,12 @@ def on_task(measured: Acceptance, transfer: Transfer) -> Acceptance:
     """Acceptance on text of the transfer's other kind. Lengths moved, the band wider by the
     transfer's spread."""
     value = lengths_on_task(measured.accepted_length, transfer)
-    edges = (
-        lengths_on_task(measured.accepted_length, transfer, z) for z in (-BAND_SIGMAS, BAND_SIGMAS)
-    )
-    low, high = (np.abs(np.log(edge / value)) for edge in edges)
-    down = np.hypot(np.log(measured.accepted_length / measured.low), low)
-    up = np.hypot(np.log(measured.high / measured.accepted_length), high)
+    low_edge = lengths_on_task(measured.accepted_length, transfer, -BAND_SIGMAS)
+    high_edge = lengths_on_task(measured.accepted_length, transfer, BAND_SIGMAS)
+    spread_down = np.abs(np.log(low_edge / value))
+    spread_up = np.abs(np.log(high_edge / value))
+    down = np.hypot(np.log(measured.accepted_length / measured.low), spread_down)
+    up = np.hypot(np.log(measured.high / measured.accepted_length), spread_up)
     moved = dataclasses.replace(
         measured,
         accepted_length=value,
@@ -225,12 +225,12 @@ def on_task(measured: Acceptance, transfer: Transfer) -> Acceptance:
         high=np.clip(value * np.exp(up), value, np.arange(len(value)) + 1.0),
         carried_from=_words(transfer.task_from),
     )
-    whose = "drafters of all kinds" if transfer.kind == ANY_KIND else "drafters of its kind"
+    drafters = "drafters of all kinds" if transfer.kind == ANY_KIND else "drafters of its kind"
     return _remarked(
         moved,
         f"Accepted lengths are carried from {_words(transfer.task_from)} to "
         f"{_words(transfer.task_to)}, odds of "
-        f"acceptance x {transfer.factor:.2f}, as {transfer.n_heads} {whose} show it "
+        f"acceptance x {transfer.factor:.2f}, as {transfer.n_heads} {drafters} show it "
         f"({counted(transfer.n_laboratories, 'laboratory', 'laboratories')}).",
     )
 

@@ -65,8 +65,9 @@ def warnings_of(setup: Setup) -> tuple[str, ...]:
     scenario = setup.scenario
     architecture = setup.architecture
     placement = setup.placement
-    warnings = [
-        *([FORCED] if setup.adjustment is not None and setup.adjustment.forced else []),
+    is_forced = setup.adjustment is not None and setup.adjustment.forced
+    warnings = [FORCED] if is_forced else []
+    warnings += [
         *_memory_warnings(scenario, setup.memory, placement),
         *block_warnings(setup),
         *architecture.warnings,
@@ -272,9 +273,9 @@ def block_warnings(setup: Setup) -> list[str]:
         for n in range(1, gpus)
         if gpus % n == 0 and (n == 1 or moe.expert_width % (n * _BLOCK) == 0)
     )
+    refuses = "may refuse" if pads else "refuses"
     return [
-        f"{engine.name} {'may refuse' if pads else 'refuses'} to load this: {ways} ranks cut "
-        "experts "
+        f"{engine.name} {refuses} to load this: {ways} ranks cut experts "
         f"{moe.expert_width:,} wide to {moe.expert_width // ways:,}, no multiple of the fp8 "
         f"blocks of {_BLOCK}. Spread "
         f"whole experts over the {gpus} GPUs (--ep {gpus}), or take --tp {ranks}."
@@ -373,11 +374,11 @@ def _load(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
 
 def _untold(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
     """The setup without warnings and sources."""
-    own = scenario.hardware_json
+    hardware_json = scenario.hardware_json
     hardware = (
         load_hardware(scenario.hardware_id)
-        if own is None
-        else hardware_from_own(own, scenario.hardware_id)
+        if hardware_json is None
+        else hardware_from_own(hardware_json, scenario.hardware_id)
     )
     _check_engine(scenario, hardware)
     architecture = _architecture(scenario)
@@ -493,8 +494,10 @@ def _release_warnings(setup: Setup) -> list[str]:
     scenario = setup.scenario
     part = setup.hardware
     today = class_today(scenario.engine, part.vendor, part.generation, None)
-    own = class_today(scenario.engine, part.vendor, part.generation, scenario.engine_version)
-    if own == today or setup.drafter.kind == "none":
+    stated_release = class_today(
+        scenario.engine, part.vendor, part.generation, scenario.engine_version
+    )
+    if stated_release == today or setup.drafter.kind == "none":
         return []
     name = load_engine(scenario.engine).name
     return [
@@ -532,11 +535,11 @@ def _piece_warnings(setup: Setup) -> list[str]:
     if rule is None or setup.drafter.kind == "none":
         return []
     waits_ms = setup.costs.between_graphs_s * attending_layers(setup.architecture) * 1e3
-    said = (
+    cost_text = (
         f"Each round verifies outside full CUDA graphs: {waits_ms:.1f} ms more, and drafts "
         "without a graph."
     )
-    return [f"{said} {rule.do} avoids both."]
+    return [f"{cost_text} {rule.do} avoids both."]
 
 
 def with_costs(setup: Setup, **changes: Any) -> Setup:
@@ -614,7 +617,7 @@ def _check_engine(scenario: Scenario, hardware: Hardware) -> None:
     """Raise AdvisorError for an engine that does not run on the accelerator's vendor, where both
     are known."""
     engine = engine_of(scenario.engine)
-    vendors = {vendor for one in engines() for vendor in one.vendors}
+    vendors = {vendor for listed_engine in engines() for vendor in listed_engine.vendors}
     if engine is not None and engine.vendors and hardware.vendor in vendors - set(engine.vendors):
         others = [other.id for other in engines() if hardware.vendor in other.vendors]
         raise AdvisorError(
@@ -665,7 +668,7 @@ def _check_placement(scenario: Scenario, architecture: Architecture, placement: 
             f"{architecture.hidden_size}); "
             "choose a divisor, usually a power of two"
         )
-    for kv in {one.kv_shards for one in architecture.mixers if one.query_heads}:
+    for kv in {mixer.kv_shards for mixer in architecture.mixers if mixer.query_heads}:
         if kv % tp and tp % kv:  # engines split heads of keys and values, or repeat each as a whole
             raise AdvisorError(
                 f"tensor_parallel={tp} neither divides {kv} KV heads nor is a multiple of them, "

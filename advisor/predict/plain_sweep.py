@@ -178,11 +178,11 @@ class HeldSweep:
             f"it jumps {rise:.2g} times from {low:,} to {high:,} sequences"
             for low, high, rise in self.jumps
         )
+        side = "above" if off >= 0 else "below"
+        ending = f"; {rises}" if rises else ""
         return (
-            f"{subject}, lies {abs(off):.0%} {'above' if off >= 0 else 'below'} the predicted "
-            "steps at the median; "
-            f"plain steps follow it, rounds of up to {last:,} tokens the mean of "
-            f"both{f'; {rises}' if rises else ''}."
+            f"{subject}, lies {abs(off):.0%} {side} the predicted steps at the median; "
+            f"plain steps follow it, rounds of up to {last:,} tokens the mean of both{ending}."
         )
 
     def text_at(self, batch: float) -> str:

@@ -236,16 +236,16 @@ def expert_count(fields: Fields, n_layers: int, warnings: list[str]) -> int:
     source = expert_fields(fields)
     if not fields.flag("enable_moe_block", default=True) or not fields.flag("is_moe", default=True):
         return 0
-    found = source.collapsed(
+    n_experts = source.collapsed(
         *EXPERT_COUNT_KEYS, minimum=0, maximum=MAX_EXPERTS, warnings=warnings, n_layers=n_layers
     )
-    if found is None and source.find(*TOP_K_KEYS) and source.find("moe_intermediate_size"):
+    if n_experts is None and source.find(*TOP_K_KEYS) and source.find("moe_intermediate_size"):
         raise AdvisorError(
             f"{source.where}: {source.find(*TOP_K_KEYS)} and moe_intermediate_size describe "
             "routed experts, but their "
             f"number is missing; expected one of {', '.join(EXPERT_COUNT_KEYS)}"
         )
-    return 0 if found is None or found <= 1 else found
+    return 0 if n_experts is None or n_experts <= 1 else n_experts
 
 
 def ffn_kinds(fields: Fields, n_experts: int, n_layers: int) -> list[FfnKind]:
@@ -459,12 +459,12 @@ def _shared(
     if dialect.shared == "count_only":
         used = count if fields.flag("use_mixed_mlp_moe", default=True) else 0
         return used or 0, (used or 0) * width
-    own = fields.optional_count("moe_shared_expert_intermediate_size")
+    stated_width = fields.optional_count("moe_shared_expert_intermediate_size")
     if dialect.shared == "own_width":
-        return count or 0, (count or 0) * (own or width)
+        return count or 0, (count or 0) * (stated_width or width)
     total = fields.collapsed(*SHARED_TOTAL_KEYS, **limits, warnings=warnings, n_layers=n_layers)
     if total is None:
-        total = own
+        total = stated_width
     if total is None:
         return count or 0, (count or 0) * width
     if total == 0 or count == 0:
