@@ -65,7 +65,7 @@ def band_parts(setup: Setup, batch_size: float, n_draft: int) -> tuple[BandPart,
 
 def _alone(draws: Draws) -> Iterator[tuple[str, Draws]]:
     """Draws in which one kind varies and all others stay at their centre."""
-    central = {name: np.ones_like(x) for name, x in draws.factor.items()}
+    central = {name: np.ones_like(factor) for name, factor in draws.factor.items()}
     no_error = np.zeros_like(draws.routing_z)
     still = Draws(central, no_error, no_error, no_error, np.zeros_like(draws.per_k_z))
     kernels = {component.key: draws.factor[component.key] for component in KERNELS}
@@ -203,6 +203,9 @@ def component_times(advice: Advice) -> tuple[ComponentTime, ...]:
 def answer_values(advice: Advice) -> dict[str, Any]:
     """The recommendation as JSON and reports carry it: plain values, their units in the names."""
     answer = advice.recommendation
+    speedup = answer.speedup
+    speedup_values = {name: getattr(speedup, name) for name in ("tier", "because", "extrapolated")}
+    bound_values = {name: getattr(answer, name) for name in ("bound", "bound_because")}
     names = (
         "tokens_per_s_per_gpu",
         "p_best",
@@ -214,11 +217,11 @@ def answer_values(advice: Advice) -> dict[str, Any]:
     )
     return {
         "n_draft": answer.n_draft,
-        "speedup": answer.speedup.value,
-        "speedup_low": answer.speedup.low,
-        "speedup_high": answer.speedup.high,
-        **{name: getattr(answer.speedup, name) for name in ("tier", "because", "extrapolated")},
-        **{name: getattr(answer, name) for name in ("bound", "bound_because")},
+        "speedup": speedup.value,
+        "speedup_low": speedup.low,
+        "speedup_high": speedup.high,
+        **speedup_values,
+        **bound_values,
         "tpot_ms": answer.tpot_s * 1e3,
         "ttft_ms": None if answer.ttft_s is None else answer.ttft_s * 1e3,
         **{name: getattr(answer, name) for name in names},
@@ -239,21 +242,23 @@ def advise(scenario: Scenario) -> Advice:
     end = break_even_batch(curve.batches, curve.speedup[:, drafting])
     runs = published_beside(setup, curve)
     slower = sum(run.speedup <= 1.0 for run in runs)
-    which = f"{counted(len(runs), 'published run')}{f', {slower} slower' if slower else ''}"
+    slower_text = f", {slower} slower" if slower else ""
     factor = factor_of_runs(runs, curve)
-    counting = f"counting {which}" if runs else ""
+    counting = f"counting {counted(len(runs), 'published run')}{slower_text}" if runs else ""
+    n_draft = rows[chosen].n_draft
+    break_even = end if end is not None and end <= last_batch(setup, curve) else None
     return Advice(
         scenario=scenario,
         setup=setup,
         recommendation=_recommendation(setup, curve, row, rows, (factor, counting)),
         drafts=rows,
         k_by_batch=ranges,
-        to_serve=ranges_to_serve(ranges, values, scenario.batch_size, rows[chosen].n_draft),
-        schedule_texts=schedule_texts(ranges, values, scenario.batch_size, rows[chosen].n_draft),
+        to_serve=ranges_to_serve(ranges, values, scenario.batch_size, n_draft),
+        schedule_texts=schedule_texts(ranges, values, scenario.batch_size, n_draft),
         curve=curve,
         batch_index=row,
         sweet_spot_batch=sweet_spot(curve.batches, curve.speedup[:, drafting]),
-        break_even_batch=end if end is not None and end <= last_batch(setup, curve) else None,
+        break_even_batch=break_even,
         curve_k=int(curve.drafts[drafting]),
         gain_factor=factor,
         counting=counting,
@@ -301,8 +306,8 @@ def side_of_range(advice: Advice, run: PublishedRun) -> int:
     speedup = interpolate_batches(curve.batches, curve.speedup, at)[0]
     high = interpolate_batches(curve.batches, curve.high, at)[0]
     k = int(curve.drafts[speedup.argmax()] if np.isnan(run.n_draft) else run.n_draft)
-    found = curve.drafts == k
-    return int((run.speedup > high)[found].sum()) - int((run.speedup < low)[found].sum())
+    is_k = curve.drafts == k
+    return int((run.speedup > high)[is_k].sum()) - int((run.speedup < low)[is_k].sum())
 
 
 def factor_of_runs(runs: Sequence[PublishedRun], curve: Curve) -> float:
@@ -314,16 +319,16 @@ def factor_of_runs(runs: Sequence[PublishedRun], curve: Curve) -> float:
     """
     if not runs or len(curve.drafts) < 2:
         return 1.0
-    batch, n_draft, length, measured = (
-        np.array([getattr(run, name) for run in runs], float)
-        for name in ("batch_size", "n_draft", "accepted_length", "speedup")
-    )
+    batch = np.array([run.batch_size for run in runs], float)
+    n_draft = np.array([run.n_draft for run in runs], float)
+    length = np.array([run.accepted_length for run in runs], float)
+    measured = np.array([run.speedup for run in runs], float)
     rows = np.abs(np.log(batch[:, None] / curve.batches)).argmin(axis=1)
     best = curve.drafts[1:][curve.speedup[rows, 1:].argmax(axis=1)]
     columns = np.searchsorted(curve.drafts, np.where(np.isnan(n_draft), best, n_draft))
-    own = curve.accepted_length[columns]
+    curve_length = curve.accepted_length[columns]
     expected = (
-        curve.draws[:, rows, columns] * np.where(np.isnan(length), 1.0, length / own) > 1.0
+        curve.draws[:, rows, columns] * np.where(np.isnan(length), 1.0, length / curve_length) > 1.0
     ).mean(axis=0)
     return gain_factor([run.source for run in runs], (measured > 1.0).astype(float), expected)
 
@@ -368,13 +373,14 @@ def _recommendation(
     equal = tuple(
         item.n_draft for item in rows if item.n_draft and (item.as_good or item.recommended)
     )
+    ttft_s = None if curve.ttft_s is None else float(curve.ttft_s[row])
     return Recommendation(
         n_draft=chosen.n_draft,
         speedup=prediction,
         bound=bound,
         bound_because=because,
         tpot_s=chosen.tpot_s,
-        ttft_s=None if curve.ttft_s is None else float(curve.ttft_s[row]),
+        ttft_s=ttft_s,
         tokens_per_s_per_gpu=chosen.tokens_per_s_per_gpu,
         p_best=chosen.p_best,
         p_gain=p_gain,
@@ -403,19 +409,21 @@ def _draft_text(
     setup: Setup, rows: tuple[DraftRow, ...], prediction: Prediction, record: Record
 ) -> str:
     """What to draft, what it gives, and where it may lose, how likely a gain is."""
-    own = next(item for item in rows if item.recommended)
-    if own.n_draft > 0:
-        draft = f"draft K = {own.n_draft}: {_ratio(own)}, {prediction.tier}{_refit_note(setup)}."
+    chosen = next(item for item in rows if item.recommended)
+    if chosen.n_draft > 0:
+        draft = (
+            f"draft K = {chosen.n_draft}: {_ratio(chosen)}, {prediction.tier}{_refit_note(setup)}."
+        )
         if prediction.low >= 1.0:
             return draft
-        gain = gain_text(own.speedup_low, own.p_gain, *record)
+        gain = gain_text(chosen.speedup_low, chosen.p_gain, *record)
         return (
             f"{draft} Hardly worth it: {gain[0].lower()}{gain[1:]}"
-            if own.speedup < HARDLY
+            if chosen.speedup < HARDLY
             else f"{draft} {gain}"
         )
     if len(rows) == 1:
-        return f"plain decoding: {own.tpot_s * 1e3:.2f} ms per output token."
+        return f"plain decoding: {chosen.tpot_s * 1e3:.2f} ms per output token."
     best = rows[_best_drafting(rows)]
     alternative = f"K = {best.n_draft}, the best draft length, gives {_ratio(best)}"
     if best.speedup_high < 1.0:
@@ -424,7 +432,7 @@ def _draft_text(
     return (
         f"do not speculate (K = 0): {alternative}, a gain in {best.p_gain:.0%} of {SIMULATED}, "
         "and is expected to "
-        f"lose {best.expected_loss:.1%} against {own.expected_loss:.1%} without{equal}."
+        f"lose {best.expected_loss:.1%} against {chosen.expected_loss:.1%} without{equal}."
     )
 
 
@@ -448,12 +456,11 @@ def gain_chance(p_gain: float, factor: float) -> float:
 def gain_text(low: float, p_gain: float, factor: float, counting: str) -> str:
     """Chance of a gain in one sentence, with the risk of a loss where the band's end `low` lies
     below 1."""
-    said = gain_chance(p_gain, factor)
-    moved = f", {counting}; {chance_text(p_gain)} by the model alone"
-    chance = (
-        "the chance of a gain is "
-        f"{chance_text(said)}{'' if abs(said - p_gain) < PUBLISHED_COUNTED else moved}."
-    )
+    stated_chance = gain_chance(p_gain, factor)
+    moved = ""
+    if abs(stated_chance - p_gain) >= PUBLISHED_COUNTED:
+        moved = f", {counting}; {chance_text(p_gain)} by the model alone"
+    chance = f"the chance of a gain is {chance_text(stated_chance)}{moved}."
     return f"It may lose; {chance}" if low < 1.0 else f"T{chance[1:]}"
 
 
@@ -464,12 +471,12 @@ def _ratio(item: DraftRow) -> str:
 def _limit_text(setup: Setup, rows: tuple[DraftRow, ...]) -> str:
     """That the limit on time per output token is missed, and by how much. Empty where it is kept or
     there is none."""
-    own = next(item for item in rows if item.recommended)
+    chosen = next(item for item in rows if item.recommended)
     limit_ms = setup.scenario.max_tpot_ms
-    if limit_ms is None or own.meets_limit:
+    if limit_ms is None or chosen.meets_limit:
         return ""
     return (
-        f" It misses the limit of {limit_ms:g} ms per output token: {own.tpot_s * 1e3:.2f} ms, "
+        f" It misses the limit of {limit_ms:g} ms per output token: {chosen.tpot_s * 1e3:.2f} ms, "
         "and no K keeps it."
     )
 
@@ -486,8 +493,8 @@ def _tier_because(setup: Setup, tier: Tier) -> str:
     )
     how = "fitted on" if tier is Tier.FITTED else "read off"
     other = setup.costs.kernels_of
-    whose = f"{other}, the same chip" if other else "this accelerator"
-    return f"kernel times {how} measurements of {whose}{experts}{_refit_note(setup)}"
+    chip = f"{other}, the same chip" if other else "this accelerator"
+    return f"kernel times {how} measurements of {chip}{experts}{_refit_note(setup)}"
 
 
 def _refit_note(setup: Setup) -> str:

@@ -49,12 +49,11 @@ class RoundCosts:
     def dense(self, max_batch: int) -> tuple[Array, Array]:
         """Round [.., nK] and kept drafter at whole batches 0..max_batch. Row 0 is zero. [s]"""
         at = np.arange(1, max_batch + 1)
-        values = (
-            np.exp(_interpolate(self.batches, np.log(self.round_time_s), at)),
-            _interpolate(self.batches, self.draft_warm_s[:, None], at),
-        )
-        time, warm = (np.concatenate([np.zeros_like(each[:1]), each]) for each in values)
-        return time, warm[:, 0]
+        round_s = np.exp(_interpolate(self.batches, np.log(self.round_time_s), at))
+        warm_s = _interpolate(self.batches, self.draft_warm_s[:, None], at)
+        round_s = np.concatenate([np.zeros_like(round_s[:1]), round_s])
+        warm_s = np.concatenate([np.zeros_like(warm_s[:1]), warm_s])
+        return round_s, warm_s[:, 0]
 
 
 def round_costs(
@@ -267,9 +266,9 @@ def meets_limit(setup: Setup, curve: Curve, row: int) -> bool:
 def others_text(rows: Sequence[DraftRow]) -> str:
     """Sentence on other K that do as well as the recommended one, and the nearest's cost. Empty for
     one K."""
-    own = next(item for item in rows if item.recommended)
-    others = [item for item in rows if item is not own and item.n_draft > 0]
-    if own.n_draft == 0 or not others:
+    chosen = next(item for item in rows if item.recommended)
+    others = [item for item in rows if item is not chosen and item.n_draft > 0]
+    if chosen.n_draft == 0 or not others:
         return ""
     equal = [item for item in others if item.as_good]
     worse = sorted(
@@ -277,11 +276,9 @@ def others_text(rows: Sequence[DraftRow]) -> str:
     )[:1]
     clauses = []
     if equal:
-        clauses = [
-            f"K = {_drafts_text([item.n_draft for item in equal])} "
-            f"{'does' if len(equal) == 1 else 'do'} as well"
-        ]
-        lead = max(item.speedup for item in equal) / own.speedup - 1.0
+        verb = "does" if len(equal) == 1 else "do"
+        clauses = [f"K = {_drafts_text([item.n_draft for item in equal])} {verb} as well"]
+        lead = max(item.speedup for item in equal) / chosen.speedup - 1.0
         if lead > 0.0:
             lead_text = f"{lead:.1%}" if lead >= 0.0005 else "under 0.1%"
             clauses[0] += (
@@ -289,7 +286,7 @@ def others_text(rows: Sequence[DraftRow]) -> str:
             )
     clauses += [
         (
-            f"expected loss {own.expected_loss:.1%} at K = {own.n_draft}, "
+            f"expected loss {chosen.expected_loss:.1%} at K = {chosen.n_draft}, "
             f"{item.expected_loss:.1%} at "
             f"K = {item.n_draft}"
         )
@@ -390,10 +387,11 @@ def kernel_cliffs(curve: Curve, column: int) -> tuple[Cliff, ...]:
         low = np.flatnonzero(gain[i + 1 : peak] < (edge + gain[bottom]) / 2.0) + i + 1
         verify_s = curve.verify_step_s[:, column]
         speedup = curve.speedup[:, column]
+        first = int(curve.batches[i]) + 1
         cliffs.append(
             Cliff(
                 n_draft=int(curve.drafts[column]),
-                first=int(curve.batches[i]) + 1,
+                first=first,
                 last=int(curve.batches[low[-1]]),
                 before_s=float(verify_s[i]),
                 after_s=float(verify_s[i + 1]),

@@ -332,12 +332,12 @@ class KByContext:
         return [(row, int(self._cost[row].argmax())) for row in sorted(rows)]
 
     def _case_text(self, row: int, column: int) -> str:
-        cost = f"cost {self.loss[row, column]:.1%}"
+        effect = f"cost {self.loss[row, column]:.1%}"
+        if self.misses[row, column]:
+            effect = "miss the limit"
         return (
             f"with {self.contexts[row]:,} tokens at batch {self.batches[column]:,} K = "
-            f"{self.k[row, column]}, where "
-            f"this schedule's {self.own_k[column]} would "
-            f"{'miss the limit' if self.misses[row, column] else cost}"
+            f"{self.k[row, column]}, where this schedule's {self.own_k[column]} would {effect}"
         )
 
     @property
@@ -375,14 +375,14 @@ def curves_at(
     One curve for each context, over all batches, K and draws at once: as the scenario at that
     context has it.
     """
-    own = setup.scenario.context_tokens
+    scenario_context = setup.scenario.context_tokens
     max_tokens = setup.architecture.max_context_tokens or MAX_CONTEXT
     prompt_tokens = setup.scenario.input_tokens or 0
     reached = [context for context in CONTEXTS if prompt_tokens <= context <= max_tokens]
-    all_contexts = sorted({*(reached if contexts is None else contexts), own})
+    all_contexts = sorted({*(reached if contexts is None else contexts), scenario_context})
     return {
         context: (setup, curve)
-        if context == own
+        if context == scenario_context
         else at_context(setup.scenario, context, curve.batches)
         for context in all_contexts
     }
@@ -402,11 +402,13 @@ def k_by_context(
     batches = at[own_context][1].batches
     own_k = np.asarray(k_at(ranges, batches))
     evaluated = [_judged(setup, curve, own_k) for setup, curve in at.values()]
-    ks, losses, missed = (np.array(values) for values in zip(*evaluated, strict=True))
-    own = list(at).index(own_context)
-    both_fit = (ks >= 0) & (ks[own] >= 0)
-    beyond = np.where(both_fit, np.maximum(losses - losses[own], 0.0), 0.0)
-    misses = both_fit & missed & ~missed[own]
+    ks = np.array([k for k, _, _ in evaluated])
+    losses = np.array([loss for _, loss, _ in evaluated])
+    missed = np.array([misses for _, _, misses in evaluated])
+    scenario_row = list(at).index(own_context)
+    both_fit = (ks >= 0) & (ks[scenario_row] >= 0)
+    beyond = np.where(both_fit, np.maximum(losses - losses[scenario_row], 0.0), 0.0)
+    misses = both_fit & missed & ~missed[scenario_row]
     return KByContext(own_context, tuple(at), batches.astype(np.int64), ks, own_k, beyond, misses)
 
 

@@ -139,8 +139,10 @@ class _Whole:
 
     def cost(self, chosen: NDArray[np.int64]) -> float:
         """Loss beyond the noise over all doublings, and SWITCH_COST for each switch. [-]"""
-        own = excess_loss(self.loss, self.noise, self.allowed)[np.arange(chosen.size), chosen]
-        return float(own @ self.doublings) + SWITCH_COST * float(np.count_nonzero(np.diff(chosen)))
+        losses = excess_loss(self.loss, self.noise, self.allowed)[np.arange(chosen.size), chosen]
+        return float(losses @ self.doublings) + SWITCH_COST * float(
+            np.count_nonzero(np.diff(chosen))
+        )
 
     def charged(self) -> _Whole:
         """The same with K = 0 charged for a drafter that is kept."""
@@ -232,13 +234,13 @@ def _cheapest(excess: Array, weight: Array, allowed: NDArray[np.bool_]) -> NDArr
     n, columns = lost.shape
     came = np.empty((n, columns), dtype=np.int64)
     total = length[0] * lost[0]
-    own = np.arange(columns)
+    same_column = np.arange(columns)
     for i in range(1, n):
         best = int(total.argmin())
         # A switch comes from the cheapest of all K so far: where it came from does not change its
         # price.
         jump = total[best] + SWITCH_COST
-        came[i] = np.where(jump < total, best, own)
+        came[i] = np.where(jump < total, best, same_column)
         total = np.minimum(jump, total) + length[i] * lost[i]
     path = np.empty(n, dtype=np.int64)
     path[-1] = total.argmin()

@@ -58,7 +58,8 @@ def headline(advice: Advice, n_draft: int) -> str:
         chance = f"a gain in {advice.recommendation.p_gain:.0%} of {SIMULATED}"
         return f"Don’t speculate: {best.speedup:.2f}× at best, {chance}"
     row = rows[n_draft]
-    borrowed = f", acceptance borrowed from {whose}" if (whose := borrowed_from(advice)) else ""
+    lender = borrowed_from(advice)
+    borrowed = f", acceptance borrowed from {lender}" if lender else ""
     tokens = f"Draft {counted(n_draft, 'token')}"
     if row.speedup < 1.0:
         return f"{tokens}: {row.speedup:.2f}×, slower than plain{borrowed}"
@@ -73,26 +74,25 @@ def contradicted(advice: Advice, n_draft: int) -> str:
     empty."""
     row = advice.drafts[n_draft]
     batch = advice.scenario.batch_size
-    found = (
+    speedups = (
         sorted(run.speedup for run in published_here(advice))
         if 0 < n_draft == advice.curve_k
         else []
     )
-    if not found or (found[-1] >= row.speedup_low and found[0] <= row.speedup_high):
+    if not speedups or (speedups[-1] >= row.speedup_low and speedups[0] <= row.speedup_high):
         return ""
     values = (
-        listed([f"{one:.2f}×" for one in found])
-        if len(found) < 3
-        else f"{found[0]:.2f}–{found[-1]:.2f}×"
+        listed([f"{speedup:.2f}×" for speedup in speedups])
+        if len(speedups) < 3
+        else f"{speedups[0]:.2f}–{speedups[-1]:.2f}×"
     )
     at_batch = [
         run
         for run in runs_beside(advice.scenario, advice.setup.placement.gpus)
         if run.batch_size == batch
     ]
-    return (
-        f"modelled, {values} published{f' at K = {n_draft}' if len(at_batch) > len(found) else ''}"
-    )
+    of_draft = f" at K = {n_draft}" if len(at_batch) > len(speedups) else ""
+    return f"modelled, {values} published{of_draft}"
 
 
 def place_text(answer: Advice | DesignSpace) -> tuple[str, str]:
@@ -113,11 +113,12 @@ def place_text(answer: Advice | DesignSpace) -> tuple[str, str]:
         [scenario.batch_size] if isinstance(answer, Advice) else answer.question.batches.tolist()
     )
     loads = ", ".join(f"{batch:,.0f}" for batch in batches)
+    is_forced = setup.adjustment is not None and setup.adjustment.forced
+    refit = ", refit forced" if is_forced else ""
     return (
         model if setup.drafter.kind == "none" else f"{model} + {drafter_name(setup.drafter)}",
         f"on {setup.placement.gpus} × {hardware_name(hardware)}, batch {loads}, context "
-        f"{scenario.context_tokens:,}"
-        f"{', refit forced' if setup.adjustment is not None and setup.adjustment.forced else ''}",
+        f"{scenario.context_tokens:,}{refit}",
     )
 
 
@@ -137,13 +138,19 @@ def published_text(advice: Advice) -> str:
     where = "all lie within the likely range"
     silent = sum(bool(np.isnan(run.accepted_length)) for run in runs)
     if outside:
-        where = f"{outside} lie outside the likely range{f', {below} below it' if below else ''}"
+        below_text = f", {below} below it" if below else ""
+        where = f"{outside} lie outside the likely range{below_text}"
     if outside and silent:
         drawn = sum(run.random_tokens for run in runs)
         many = "all" if drawn == len(runs) else str(drawn)
-        told = f", and {many} had prompts of random tokens, which accept less" if drawn else ""
-        which = "the runs do" if silent == len(runs) else f"{silent} of the runs do"
-        where += f". It is for this answer's accepted length; {which} not state theirs{told}"
+        random_prompts = (
+            f", and {many} had prompts of random tokens, which accept less" if drawn else ""
+        )
+        runs_clause = "the runs do" if silent == len(runs) else f"{silent} of the runs do"
+        where += (
+            f". It is for this answer's accepted length; {runs_clause} not state "
+            f"theirs{random_prompts}"
+        )
     near = [f"{run.speedup:.2f}x" for run in published_here(advice)]
     here = (
         f", {listed(near)} at batch {advice.scenario.batch_size:,}"
@@ -231,13 +238,12 @@ def gain_end_text(advice: Advice, alone: int | None = None) -> str:
     alone : one K, which is then asked about in place of the schedule.
     """
     full = advice.setup.memory.largest_batch
-    shown = int(advice.curve.batches[-1])
+    curve_end = int(advice.curve.batches[-1])
     if advice.break_even_batch is not None and (alone is not None or len(advice.k_by_batch) == 1):
         return f"Speculation stops paying at batch {advice.break_even_batch:,.0f}."
-    curve, batches = (
-        advice.curve,
-        np.arange(1, min(full or shown, shown) + 1),
-    )  # each, as the page has it (rules.js)
+    curve = advice.curve
+    # each batch, as the page has it (rules.js)
+    batches = np.arange(1, min(full or curve_end, curve_end) + 1)
     drafted = k_at(advice.k_by_batch, batches) if alone is None else np.full(len(batches), alone)
     served = np.arange(len(batches)), np.searchsorted(curve.drafts, drafted)
     speedup = interpolate_batches(curve.batches, curve.speedup, batches)[served]
@@ -245,15 +251,17 @@ def gain_end_text(advice: Advice, alone: int | None = None) -> str:
     if full < 1 or speedup.max() <= 1.0:
         return ""
     if alone is None and not advice.k_by_batch[-1].n_draft:
-        end = max((one.batch_end for one in advice.k_by_batch if one.n_draft), default=0)
+        end = max(
+            (k_range.batch_end for k_range in advice.k_by_batch if k_range.n_draft), default=0
+        )
         return f"Speculation stops paying at batch {end + 1:,}."
     there = f"{speedup[-1]:.1f}x there"
-    which = "that fits" if full <= shown else "looked at"
+    extent = "that fits" if full <= curve_end else "looked at"
     loses = low[drafted > 0] < 1.0
     if loses.size and loses[-1]:
         first = batches[drafted > 0][loses.size - int(loses[::-1].cumprod().sum())]
         there = f"a loss is possible from about {first:,}"
-    return f"Speculation pays at every batch {which} (up to {batches[-1]:,}; {there})."
+    return f"Speculation pays at every batch {extent} (up to {batches[-1]:,}; {there})."
 
 
 def unlaunched_text(advice: Advice) -> str:
@@ -263,17 +271,15 @@ def unlaunched_text(advice: Advice) -> str:
     batch = advice.scenario.batch_size
     if largest >= batch:
         return ""
-    return (
-        f"batch {batch:,} does not "
-        f"fit.{f' For at most {largest:,} at once: --batch {largest}.' if largest else ''}"
-    )
+    instead = f" For at most {largest:,} at once: --batch {largest}." if largest else ""
+    return f"batch {batch:,} does not fit.{instead}"
 
 
 def stated_k(advice: Advice) -> int:
     """K at which accepted lengths are stated: that of the user's own `X@K`, else the shown one.
     [-]"""
-    _, _, given = advice.scenario.acceptance.partition("@")
-    given_k = int(given) if given.strip().isdigit() else 0
+    _, _, k_text = advice.scenario.acceptance.partition("@")
+    given_k = int(k_text) if k_text.strip().isdigit() else 0
     return (
         given_k if advice.curve_k and given_k and given_k in advice.curve.drafts else advice.curve_k
     )
@@ -346,19 +352,20 @@ def accepted_length_flips(advice: Advice) -> tuple[Flip, ...]:
 
 def flip_texts(advice: Advice) -> tuple[str, ...]:
     """One piece for each flip, `below 1.94: K = 2`."""
-    return tuple(
-        f"{'below' if flip.is_below else 'above'} {flip.accepted_length:.2f}: "
-        f"{f'K = {flip.k_after}' if flip.k_after else 'do not speculate'}"
-        for flip in accepted_length_flips(advice)
-    )
+    texts = []
+    for flip in accepted_length_flips(advice):
+        side = "below" if flip.is_below else "above"
+        decision = f"K = {flip.k_after}" if flip.k_after else "do not speculate"
+        texts.append(f"{side} {flip.accepted_length:.2f}: {decision}")
+    return tuple(texts)
 
 
 def flips_text(advice: Advice) -> str:
     """Accepted lengths that would change K, in one clause. Empty where none would."""
-    found = "; ".join(flip_texts(advice))
+    flips = "; ".join(flip_texts(advice))
     k = stated_k(advice)
     now = float(advice.curve.accepted_length[advice.curve.column(k)])
-    return f"an accepted length (now {now:.2f} at K = {k}) {found}" if found else ""
+    return f"an accepted length (now {now:.2f} at K = {k}) {flips}" if flips else ""
 
 
 def _recommended(advice: Advice, today: float, length: float) -> int:
@@ -482,8 +489,8 @@ _WORDS: Mapping[Tier, str] = {
 
 def tier_words(setup: Setup, tier: Tier) -> str:
     """Basis of the times of a tier, in words."""
-    whose = setup.costs.kernels_of
-    return _WORDS[tier].format(f"{whose}, the same chip" if whose else "this GPU")
+    chip = setup.costs.kernels_of
+    return _WORDS[tier].format(f"{chip}, the same chip" if chip else "this GPU")
 
 
 def errors_text(by_group: Mapping[str, Errors]) -> str:
@@ -496,14 +503,14 @@ def errors_text(by_group: Mapping[str, Errors]) -> str:
     if errors.median_ape is None or errors.coverage is None:
         return ""
     of = f" of {group}" if group == "this accelerator and model" else f" ({group})"
-    whose = (
+    origin = (
         f" from {counted(errors.n_sources, 'laboratory', 'laboratories')}"
         if errors.n_sources
         else ""
     )
     alike = ", each counting alike," if (errors.n_sources or 0) > 1 else ""
     return (
-        f"{_few_text(by_group, group)}On {errors.n} published speedups{of}{whose}{alike} the "
+        f"{_few_text(by_group, group)}On {errors.n} published speedups{of}{origin}{alike} the "
         "median error is "
         f"{errors.median_ape:.0%}, {errors.coverage:.0%} lie in the likely "
         f"range{_right_side(errors, ' and ')}."
@@ -580,20 +587,17 @@ def accepted_text(advice: Advice) -> str:
         return (
             f"{accepted}: carried there from yours ({yours})." if carried else f"{accepted}: yours."
         )
-    whose = borrowed_from(advice)
+    source = borrowed_from(advice)
     ran = re.sub("[^a-z0-9]", "", curve.checkpoint.lower())
     model = re.sub("[^a-z0-9]", "", model_name(curve.model_id).lower())
     other = (
         f", by {curve.checkpoint}" if ran not in ("", model) else ""
     )  # another than whose dimensions it has
-    other = f", borrowed from {whose}: fill in yours at Accepted length" if whose else other
+    other = f", borrowed from {source}: fill in yours at Accepted length" if source else other
     first = curve.n_draft[0]
     last = curve.n_draft[-1]
-    how = (
-        f"carried there, measured at K = {first if first == last else f'{first} to {last}'}"
-        if carried
-        else "measured"
-    )
+    drafts = f"{first}" if first == last else f"{first} to {last}"
+    how = f"carried there, measured at K = {drafts}" if carried else "measured"
     if advice.setup.acceptance.carried_from:
         task = str(scenario.task).replace("_", " ")
         how = f"carried from {advice.setup.acceptance.carried_from} to {task}, measured on"
@@ -636,15 +640,16 @@ def refit_text(refitted: Advice, shipped: Advice, n_draft: int) -> str:
     k = min(n_draft, len(refitted.drafts) - 1)
     if refitted.setup.adjustment is None or k == 0:
         return ""
-    (was, before), (now, after) = (
-        (row.speedup, (row.speedup_high - row.speedup_low) / (2.0 * row.speedup))
-        for row in (shipped.drafts[k], refitted.drafts[k])
-    )
-    moved = f"{'narrows' if after < before else 'widens'} from ±{before:.0%} to ±{after:.0%}"
+    row_before = shipped.drafts[k]
+    row_after = refitted.drafts[k]
+    before = (row_before.speedup_high - row_before.speedup_low) / (2.0 * row_before.speedup)
+    after = (row_after.speedup_high - row_after.speedup_low) / (2.0 * row_after.speedup)
+    trend = "narrows" if after < before else "widens"
+    moved = f"{trend} from ±{before:.0%} to ±{after:.0%}"
     band = f"stays ±{after:.0%}" if abs(after - before) < _SAME else moved
     at = (
-        f"predicted for K = {k} at batch {refitted.scenario.batch_size:,} from {was:.2f}× to "
-        f"{now:.2f}×"
+        f"predicted for K = {k} at batch {refitted.scenario.batch_size:,} from "
+        f"{row_before.speedup:.2f}× to {row_after.speedup:.2f}×"
     )
     return f"Your rows move the speedup {at}; the likely range {band}."
 

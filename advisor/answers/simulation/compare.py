@@ -126,9 +126,9 @@ def _reported(content: Any, depth: int) -> Iterator[list[Any]]:
     if depth > _MAX_DEPTH:
         return
     if isinstance(content, dict):
-        own = content.get(_STEPS)
-        if isinstance(own, list) and own:
-            yield own
+        accepted_steps = content.get(_STEPS)
+        if isinstance(accepted_steps, list) and accepted_steps:
+            yield accepted_steps
             return
         for value in content.values():
             yield from _reported(value, depth + 1)
@@ -303,10 +303,8 @@ class SimulationReport:
         batches = [outcome.mean_batch for outcome in self.outcomes]
         low = f"{min(batches):.1f}"
         high = f"{max(batches):.1f}"
-        mean = (
-            f"Mean batch {low if low == high else f'{low} to {high}, by policy,'} of "
-            f"{plan.batch_size:,}"
-        )
+        spread = low if low == high else f"{low} to {high}, by policy,"
+        mean = f"Mean batch {spread} of {plan.batch_size:,}"
         if plan.load_share is not None:
             mean += f": requests arrive at {plan.load_share:.0%} of what plain decoding could serve"
         elif float(low) < plan.batch_size:
@@ -397,7 +395,7 @@ def simulate_policies(
     static = {k: plain / run.mean_tpot_s for run, k in runs if k is not None}
     best = max(static, key=lambda k: static[k])
     outcomes = tuple(_outcome(run, k, plain, static[best]) for run, k in runs)
-    complete = all(one.finished == plan.offered for one in outcomes)
+    complete = all(outcome.finished == plan.offered for outcome in outcomes)
     return SimulationReport(plan, outcomes, best, plan.offered, complete)
 
 
@@ -422,18 +420,20 @@ def _outcome(
     speedup = plain_tpot_s / run.mean_tpot_s
     total = max(int(by_draft.sum()), 1)
     tests = run.test_iterations
+    request_tpot_s = run.request_tpot_s
+    p95_s = float(np.quantile(request_tpot_s, 0.95)) if request_tpot_s.size else None
+    mean_draft = float(by_draft @ np.arange(by_draft.size) / total)
+    mean_batch = float(run.sequence_time_s.sum() / run.busy_time_s.sum())
     return PolicyOutcome(
         policy=run.policy,
         static_k=static_k,
         tpot_s=run.mean_tpot_s,
         speedup=speedup,
         gain_over_best_static=speedup / best_static - 1,
-        p95_request_tpot_s=float(np.quantile(run.request_tpot_s, 0.95))
-        if run.request_tpot_s.size
-        else None,
-        mean_draft=float(by_draft @ np.arange(by_draft.size) / total),
-        iterations_by_draft=tuple(int(n) for n in by_draft),
+        p95_request_tpot_s=p95_s,
+        mean_draft=mean_draft,
+        iterations_by_draft=tuple(map(int, by_draft)),
         test_share=None if tests is None else float(tests.sum() / total),
-        mean_batch=float(run.sequence_time_s.sum() / run.busy_time_s.sum()),
-        finished=int(run.request_tpot_s.size),
+        mean_batch=mean_batch,
+        finished=int(request_tpot_s.size),
     )
