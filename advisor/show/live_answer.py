@@ -70,7 +70,8 @@ def live_answer(
     scenario = advice.scenario
     fixed = np.isin(curve.batches, schedule_values(setup, curve).batches)
     price = price_of(setup.hardware, usd_per_hour)
-    return {
+    cliffs = kernel_cliffs(curve, advice.curve_column)
+    axes = {
         "key": scenario.hash,
         "borrowed": printable(borrowed_from(advice)),
         "batch": scenario.batch_size,
@@ -80,18 +81,26 @@ def live_answer(
         "largest": setup.memory.largest_batch,
         "drafts": curve.drafts.tolist(),
         "k": advice.curve_k,
+    }
+    curves = {
         "speedup": rounded(curve.speedup),
         "low": rounded(curve.low),
         "high": rounded(curve.high),
         "tiers": curve.tier.tolist(),
         "tpot_ms": rounded(curve.tpot_s * 1e3),
         "rate": rounded(curve.tokens_per_s_per_gpu),
+    }
+    loading = {
         "experts": rounded(experts_growth(advice)),
         "loading": rounded(expected_ratio(advice) - 1.0),
         "twin": dense_twin(advice),
-        "cliffs": [[one.first, one.last] for one in kernel_cliffs(curve, advice.curve_column)],
+        "cliffs": [[cliff.first, cliff.last] for cliff in cliffs],
+    }
+    draws = {
         "draws": packed(curve.draws[:, :, 1:]),
         "accepted": _accepted(advice),
+    }
+    limits = {
         "limit_ms": scenario.max_tpot_ms,
         "usd_per_hour": None if price is None else price.usd_per_hour,
         "price": "" if price is None else price.short,
@@ -102,6 +111,8 @@ def live_answer(
             "counted": PUBLISHED_COUNTED,
             "hardly": HARDLY,
         },
+    }
+    measurements = {
         "published": _points(published, scenario.drafter_id),
         "record": advice.gain_factor,
         "counting": advice.counting.removeprefix("counting "),
@@ -110,8 +121,9 @@ def live_answer(
         "enough": _enough(advice),
         "command": launch(advice, follows_own=bool(own_schedule(own))),
         "fit": _fit(advice),
-        "warnings": [printable(one) for one in advice.warnings],
+        "warnings": [printable(text) for text in advice.warnings],
     }
+    return axes | curves | loading | draws | limits | measurements
 
 
 def _enough(advice: Advice) -> list[bool]:
@@ -125,7 +137,7 @@ def rounded(values: Array) -> Any:
 
     With fewer a figure of three would be rounded twice, and differ from that of a report.
     """
-    return [rounded(one) for one in values] if values.ndim else float(f"{float(values):.7g}")
+    return [rounded(row) for row in values] if values.ndim else float(f"{float(values):.7g}")
 
 
 def packed(draws: Array) -> dict[str, Any]:
@@ -179,7 +191,10 @@ def _accepted(advice: Advice) -> dict[str, Any] | None:
     longest = int(curve.drafts[-1])
     lengths = np.linspace(_SHORTEST, k + 1.0, round((k + 1.0 - _SHORTEST) / LENGTH_STEP) + 1)
     carried = np.array(
-        [parse_acceptance(f"{one:.6f}@{k}", longest).accepted_length for one in lengths]
+        [
+            parse_acceptance(f"{accepted_length:.6f}@{k}", longest).accepted_length
+            for accepted_length in lengths
+        ]
     )
     now = float(curve.accepted_length[curve.column(k)])
     at_now = parse_acceptance(
@@ -195,10 +210,10 @@ def _accepted(advice: Advice) -> dict[str, Any] | None:
     }
 
 
-def _points(found: pd.DataFrame | None, drafter_id: str) -> list[list[Any]]:
+def _points(speedups: pd.DataFrame | None, drafter_id: str) -> list[list[Any]]:
     """Measured speedups as [batch, K or None, speedup, whether of this drafter, source, whether of
     random tokens]."""
-    if found is None:
+    if speedups is None:
         return []
     return [
         [
@@ -209,7 +224,7 @@ def _points(found: pd.DataFrame | None, drafter_id: str) -> list[list[Any]]:
             printable(str(row.source)),
             bool(getattr(row, "random_tokens", False)),
         ]
-        for row in found.itertuples()
+        for row in speedups.itertuples()
     ]
 
 
@@ -233,20 +248,23 @@ def launch(advice: Advice, *, follows_own: bool = False) -> dict[str, str]:
         return {"engine": engine, "text": "", "note": "Does not fit in memory."}
     if not is_written:
         return {"engine": engine, "text": "", "note": "No command is written: set K yourself."}
-    made = engine_setup(advice, advice.scenario.engine)
-    if made.problem:
+    engine_launch = engine_setup(advice, advice.scenario.engine)
+    if engine_launch.problem:
         return {
             "engine": engine,
             "text": "",
-            "note": f"{made.problem[:1].upper()}{made.problem[1:]}.",
+            "note": f"{engine_launch.problem[:1].upper()}{engine_launch.problem[1:]}.",
         }
-    text = one_option_a_line(made.launch_line)
-    if made.file_name:
-        text = f"cat > {made.file_name} <<'EOF'\n{one_slot_a_line(made.config_json)}\nEOF\n{text}"
-    named = f"{DRAFT_MODEL_PLACEHOLDER}: your {drafter_name(advice.setup.drafter)} checkpoint."
-    notes = [named] if DRAFT_MODEL_PLACEHOLDER in text else []
-    if said := format_remark(advice.setup, name_to_serve(advice)):
-        notes.append(f"{said[:1].upper()}{said[1:]}.")
+    text = one_option_a_line(engine_launch.launch_line)
+    if engine_launch.file_name:
+        file_text = one_slot_a_line(engine_launch.config_json)
+        text = f"cat > {engine_launch.file_name} <<'EOF'\n{file_text}\nEOF\n{text}"
+    checkpoint_note = (
+        f"{DRAFT_MODEL_PLACEHOLDER}: your {drafter_name(advice.setup.drafter)} checkpoint."
+    )
+    notes = [checkpoint_note] if DRAFT_MODEL_PLACEHOLDER in text else []
+    if remark := format_remark(advice.setup, name_to_serve(advice)):
+        notes.append(f"{remark[:1].upper()}{remark[1:]}.")
     notes += [
         f"{text.partition(':')[0]}: see the remarks." for text in block_warnings(advice.setup)
     ]
@@ -258,25 +276,32 @@ def launch(advice: Advice, *, follows_own: bool = False) -> dict[str, str]:
         )
         notes.append(f"{int(admitted[1]):,} requests: {end}.")
     hint = ". ".join(f"{name}: {words}" for name, words in _OPTIONS.items() if name in text)
-    shown = {"engine": engine, "text": text, "note": " ".join(notes), "hint": hint}
+    command = {"engine": engine, "text": text, "note": " ".join(notes), "hint": hint}
     k = int(k_running_at(advice.to_serve, advice.scenario.batch_size))
-    if not follows_own and {one.n_draft for one in advice.to_serve} != {
+    if not follows_own and {k_range.n_draft for k_range in advice.to_serve} != {
         advice.recommendation.n_draft
     }:
-        shown["title"] = f"Launch on {engine}: {f'K = {k}' if k else 'no drafts'} here"
-    return shown
+        drafting = f"K = {k}" if k else "no drafts"
+        command["title"] = f"Launch on {engine}: {drafting} here"
+    return command
 
 
 def beside_schedule(advice: Advice, command: str) -> str:
     """Sentence on a command that runs another K than the schedule at some batch. Empty where it
     runs the schedule's."""
     ranges = advice.k_by_batch
-    served = {one.n_draft for one in advice.to_serve}
+    served = {k_range.n_draft for k_range in advice.to_serve}
     k = min(served) if len(served) == 1 else advice.recommendation.n_draft
     if "num_speculative_tokens_per_batch_size" in command or "--speculative-adaptive" in command:
-        other = sorted({f"K = {one.k_running}" for one in ranges if one.k_running != one.n_draft})
+        other = sorted(
+            {
+                f"K = {k_range.k_running}"
+                for k_range in ranges
+                if k_range.k_running != k_range.n_draft
+            }
+        )
         return f"Where K by batch is 0, one server runs {listed(other)}." if other else ""
-    if {one.n_draft for one in ranges} == {k}:
+    if {k_range.n_draft for k_range in ranges} == {k}:
         return ""
     if not k:
         return "Without speculation, for this batch."
@@ -287,16 +312,14 @@ def beside_schedule(advice: Advice, command: str) -> str:
         )
     gain = gain_over_doublings(ranges, schedule_values(advice.setup, advice.curve))
     slower = 1.0 - gain.static_speedup[k] / gain.schedule_speedup
-    return (
-        f"K = {k} throughout: "
-        f"{f'{slower:.1%} slower than K by batch' if slower >= 5e-4 else 'as fast'}."
-    )
+    speed = f"{slower:.1%} slower than K by batch" if slower >= 5e-4 else "as fast"
+    return f"K = {k} throughout: {speed}."
 
 
 def engine_of(engine_id: str) -> tuple[str, bool]:
     """Name of an engine, and whether a launch line is written for it."""
-    found = next((one for one in engines() if one.id == engine_id), None)
-    return ("another engine", False) if found is None else (found.name, found.export is not None)
+    engine = next((profile for profile in engines() if profile.id == engine_id), None)
+    return ("another engine", False) if engine is None else (engine.name, engine.export is not None)
 
 
 def _fit(advice: Advice) -> dict[str, Any] | None:
@@ -318,22 +341,24 @@ def live_why(advice: Advice) -> dict[str, Any]:
     shape = curve.speedup.shape
     parts = curve.round_components
     zero = np.zeros(shape)
+    group_times_s = [
+        sum((parts.get(component, zero) for component in names), zero) for names in GROUPS.values()
+    ]
     verified = curve.verify_step_s / curve.plain_step_s[:, None]
-    return {
+    axes = {
         "key": advice.scenario.hash,
         "batch": advice.scenario.batch_size,
         "batches": curve.batches.astype(int).tolist(),
         "drafts": curve.drafts.tolist(),
         "k": advice.recommendation.n_draft or advice.curve_k,
+    }
+    times = {
         "groups": list(GROUPS),
-        "ms": rounded(
-            np.stack(
-                [sum((parts.get(one, zero) for one in names), zero) for names in GROUPS.values()]
-            )
-            * 1e3
-        ),
+        "ms": rounded(np.stack(group_times_s) * 1e3),
         "accepted": rounded(curve.accepted_length),
         "speedup": rounded(curve.speedup),
+    }
+    amdahl = {
         "experts": None if moe is None else moe.n_experts,
         "touched": [rounded(curve.touched_plain), rounded(curve.touched_verify)],
         "share": rounded(_routed_share(advice)),
@@ -341,6 +366,7 @@ def live_why(advice: Advice) -> dict[str, Any]:
         "amdahl": rounded(expected_ratio(advice)),
         "hidden": rounded(hidden_loading(advice, verified)),
     }
+    return axes | times | amdahl
 
 
 def expected_ratio(advice: Advice) -> Array:

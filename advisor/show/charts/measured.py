@@ -245,14 +245,19 @@ def coverage_chart(errors: pd.DataFrame) -> Chart:
     ]
     add_bars(figure, _names(errors), errors["coverage"], met, hovertemplate=_BAR_HOVER)
     # Beside the longest bar, where neither a bar's colour nor the dotted line runs through it.
-    said = {
+    bar_labels = {
         "x": [1.03] * len(errors),
         "y": _names(errors),
         "text": text,
         "textposition": "middle right",
     }
     figure.add_scatter(
-        **said, textfont_size=11, mode="text", hoverinfo="skip", showlegend=False, cliponaxis=False
+        **bar_labels,
+        textfont_size=11,
+        mode="text",
+        hoverinfo="skip",
+        showlegend=False,
+        cliponaxis=False,
     )
     figure.add_vline(x=0.8, line={"color": NEUTRAL, "dash": "dot"})
     figure.update_xaxes(range=[0, 1.7], tickformat=".0%", tickvals=[0, 0.4, 0.8])
@@ -273,6 +278,8 @@ def chances_chart(kept: pd.DataFrame) -> Chart:
     figure = new_figure("Chance of a gain: stated and observed", "Stated chance", "Gained")
     add_diagonal(figure, 0, 1)
     gained = kept["happened"].to_numpy(float)
+    half_width = _Z_80 * np.sqrt(gained * (1.0 - gained) / kept["n"])
+    sides = [("bottom right", "top left")[place % 2] for place in range(len(kept))]
     add_points(
         figure,
         kept["stated"],
@@ -281,12 +288,8 @@ def chances_chart(kept: pd.DataFrame) -> Chart:
         marker("circle", 10, BLUE),
         mode="markers+text",
         text=[f"{n:,}" for n in kept["n"]],
-        textposition=[("bottom right", "top left")[place % 2] for place in range(len(kept))][::-1],
-        error_y={
-            "array": _Z_80 * np.sqrt(gained * (1.0 - gained) / kept["n"]),
-            "thickness": 1.5,
-            "width": 0,
-        },
+        textposition=sides[::-1],
+        error_y={"array": half_width, "thickness": 1.5, "width": 0},
         customdata=kept[["least", "most", "laboratories"]],
         hovertemplate="stated %{customdata[0]:.0%} to %{customdata[1]:.0%}: %{y:.0%} gained, "
         "%{text} rows of %{customdata[2]} laboratories<extra></extra>",
@@ -409,13 +412,16 @@ def own_gap_chart(advice: Advice, found: OwnVerdict) -> Chart:
         found.quantity
     ]
     values = modelled[near, column] * scale
-    shown = {
+    quantity_titles = {
         "speedup": "Speedup (×)",
         "round_s": "Time per round (ms)",
         "plain_s": "Time per token (ms)",
     }
     figure = new_figure(
-        f"{shown[found.quantity]}, K = {found.n_draft}: yours and modelled", BATCH, "", height=430
+        f"{quantity_titles[found.quantity]}, K = {found.n_draft}: yours and modelled",
+        BATCH,
+        "",
+        height=430,
     )
     table = {"batch_size": batches, "model": values}
     if gains:
@@ -450,9 +456,9 @@ def own_gap_chart(advice: Advice, found: OwnVerdict) -> Chart:
     return Chart(figure, alt, pd.concat([pd.DataFrame(table), points], ignore_index=True))
 
 
-def _named(what: str, length: float, found: OwnVerdict) -> str:
+def _named(what: str, length: float, verdict: OwnVerdict) -> str:
     """Name of a line with the accepted length that it takes."""
-    return what.format(f"{length:.2f}") if found.quantity == "speedup" else "model"
+    return what.format(f"{length:.2f}") if verdict.quantity == "speedup" else "model"
 
 
 def _sticks(figure: go.Figure, points: pd.DataFrame, scale: float) -> None:

@@ -239,22 +239,26 @@ def build_report(
     setup = advice.setup
     # Without a price of the user's own, the profile's.
     looked_up["spend"] = looked_up.get("spend") or spend_of(advice)
+    engines = engine_setups(advice, served_model, draft_model, looked_up.get("k_by_context"))
+    question = (
+        f"Should {model_name(setup)} draft with {printable(setup.drafter.name)} on "
+        f"{printable(setup.place)} at "
+        f"batch {advice.scenario.batch_size:,}, and how many tokens K?"
+    )
+    warnings = tuple(printable(text) for text in advice.warnings)
+    sources = tuple(printable(text) for text in setup.sources)
     return Report(
         advice=advice,
         date=date,
-        engines=engine_setups(advice, served_model, draft_model, looked_up.get("k_by_context")),
+        engines=engines,
         checks=check_steps(advice, served_model, draft_model),
-        question=(
-            f"Should {model_name(setup)} draft with {printable(setup.drafter.name)} on "
-            f"{printable(setup.place)} at "
-            f"batch {advice.scenario.batch_size:,}, and how many tokens K?"
-        ),
+        question=question,
         settings=setting_lines(advice.setup),
         verdict=printable(advice.recommendation.verdict),
         assumptions=_assumptions(setup),
-        warnings=tuple(printable(text) for text in advice.warnings),
+        warnings=warnings,
         constants=_constants(setup),
-        sources=tuple(printable(text) for text in setup.sources),
+        sources=sources,
         versions=_versions(),
         **looked_up,
     )

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from functools import partial
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from textwrap import shorten
 from typing import Any, TypeVar
 
@@ -76,6 +76,10 @@ Answer = TypeVar("Answer")
 Written = TypeVar("Written")
 
 
+_Part = tuple[tuple[str, Iterable[Block] | None], ...]
+"""Titles of sections, each with its blocks; None where the report has no such section."""
+
+
 def percent(share: float | None) -> str:
     """A share in whole per cent, a dash for None."""
     return "-" if share is None else f"{share:.0%}"
@@ -88,26 +92,26 @@ def key_figures(report: Report) -> tuple[tuple[str, str, str], ...]:
     ratio = MERITS["speedup"]
     tpot = MERITS["tpot"]
     rate = MERITS["tokens_per_s_per_gpu"]
-    said = contradicted(report.advice, answer.n_draft)
+    contradiction = contradicted(report.advice, answer.n_draft)
     likely = f"likely range {_band(speedup.low, speedup.high)}"
     last = (
         rate.name,
         rate.text(answer.tokens_per_s_per_gpu),
         f"batch {report.scenario.batch_size:,}",
     )
-    usd, plain = (
-        report.spend and arm(report.spend).usd_per_million
-        for arm in map(attrgetter, ("chosen", "plain"))
-    )
+    usd = report.spend and report.spend.chosen.usd_per_million
+    plain = report.spend and report.spend.plain.usd_per_million
     if usd and plain:
-        beside = (
-            f"a million tokens{f', {digits(plain.value)} without drafts' * bool(answer.n_draft)}"
-        )
-        last = "Cost", f"{digits(usd.value)} USD", beside
+        without = f", {digits(plain.value)} without drafts" if answer.n_draft else ""
+        last = "Cost", f"{digits(usd.value)} USD", f"a million tokens{without}"
     first = "Draft length, modelled" if report.decided else "Draft length"
     return (
         (first, f"K = {answer.n_draft}", f"fastest in {answer.p_best:.0%} of cases"),
-        (ratio.name, ratio.text(speedup.value), f"{said}; {likely}" if said else likely),
+        (
+            ratio.name,
+            ratio.text(speedup.value),
+            f"{contradiction}; {likely}" if contradiction else likely,
+        ),
         (tpot.name, tpot.text(answer.tpot_s), answer.per_user),
         last,
     )
@@ -115,20 +119,19 @@ def key_figures(report: Report) -> tuple[tuple[str, str, str], ...]:
 
 def sections(report: Report) -> tuple[Section, ...]:
     """The body of a report, in reading order."""
-    settings = list(report.settings.items())
+    settings = matrix(("Setting", "Value"), list(report.settings.items()), "ll")
     lengths = table_block(
         accepted_lengths(report.advice.setup.acceptance, 1),
         "Accepted length, bonus token included.",
     )
-    found: tuple[tuple[str, Iterable[Block] | None], ...] = (
-        (
-            "Question",
-            (Paragraph(report.question), table_block(matrix(("Setting", "Value"), settings, "ll"))),
-        ),
+    answer: _Part = (
+        ("Question", (Paragraph(report.question), table_block(settings))),
         ("Answer", _answer(report)),
         ("Speedup by batch size", _curve(report)),
         ("Where the time goes", _components(report)),
         ("Experts on ranks", if_any(partial(ranks_blocks, report), report.ranks)),
+    )
+    exploration: _Part = (
         ("Over context", if_any(partial(over_context, report), report.over_context)),
         (
             "Other models at this load",
@@ -138,6 +141,8 @@ def sections(report: Report) -> tuple[Section, ...]:
         ("Which design to train", if_any(design, report.standing)),
         ("One design for several accelerators", if_any(regions_blocks, report.regions)),
         ("A sweep of scenarios", if_any(sweep_blocks, report.swept)),
+    )
+    use: _Part = (
         ("K by batch size", _schedule(report)),
         ("Engine configuration", _engines(report)),
         ("Validation", _validation(report)),
@@ -145,7 +150,7 @@ def sections(report: Report) -> tuple[Section, ...]:
         ("A measured run, diagnosed", if_any(diagnosed, report.diagnosis)),
         ("Assumptions", (Listing(report.assumptions), lengths)),
     )
-    reference: tuple[tuple[str, Iterable[Block]], ...] = (
+    reference: _Part = (
         ("Limits", (Listing(LIMITS),)),
         ("Cost and energy", cost_and_energy(report)),
         ("Constants of the accelerator", (_constants(report),)),
@@ -160,7 +165,10 @@ def sections(report: Report) -> tuple[Section, ...]:
             tuple(typeset_block(block) for block in blocks if getattr(block, "items", True)),
             is_reference,
         )
-        for part, is_reference in ((found, False), (reference, True))
+        for part, is_reference in (
+            (answer + exploration + use, False),
+            (reference, True),
+        )
         for title, blocks in part
         if blocks is not None
     )
@@ -307,16 +315,19 @@ def _components(report: Report) -> tuple[Block, ...]:
         Column("Plain step, ms", itemgetter(1), "{:.3f}".format),
         Column(f"Round with K = {report.advice.curve_k}, ms", itemgetter(2), "{:.3f}".format),
     )
-    said = f"{finding} {correction_text(report.advice)}".rstrip()
-    return Paragraph(said), FigureBlock("components", finding), table_block(Table(columns, parts))
+    text = f"{finding} {correction_text(report.advice)}".rstrip()
+    return Paragraph(text), FigureBlock("components", finding), table_block(Table(columns, parts))
 
 
 def _engines(report: Report) -> tuple[Block, ...]:
     why = plain_text(
         report.advice.k_by_batch, report.scenario.batch_size, report.advice.recommendation.n_draft
     )
-    said = (Paragraph(why),) if why else ()
-    return (*said, *(block for engine in report.engines for block in engine_blocks(engine)))
+    reason_blocks = (Paragraph(why),) if why else ()
+    return (
+        *reason_blocks,
+        *(block for engine in report.engines for block in engine_blocks(engine)),
+    )
 
 
 def _schedule(report: Report) -> tuple[Block, ...]:
@@ -347,13 +358,17 @@ def _validation(report: Report) -> tuple[Block, ...]:
     return Paragraph(text), table_block(Table(ERRORS, list(report.validation.items())))
 
 
+def _share(label: str, field: str, key: str) -> Column[tuple[str, Errors]]:
+    return Column(label, lambda row: getattr(row[1], field), percent, key)
+
+
 ERRORS: tuple[Column[tuple[str, Errors]], ...] = (
     Column("Published speedups of", itemgetter(0), key="group", words=True),
     Column("Points", lambda row: row[1].n, key="n"),
-    Column("Median error", lambda row: row[1].median_ape, percent, "median_error"),
-    Column("90th percentile", lambda row: row[1].p90_ape, percent, "p90_error"),
-    Column("Right side of 1x", lambda row: row[1].sign_accuracy, percent, "sign_right"),
-    Column("In the band", lambda row: row[1].coverage, percent, "in_band"),
+    _share("Median error", "median_ape", "median_error"),
+    _share("90th percentile", "p90_ape", "p90_error"),
+    _share("Right side of 1x", "sign_accuracy", "sign_right"),
+    _share("In the band", "coverage", "in_band"),
 )
 """How far predictions were off on each group of published speedups."""
 
@@ -362,7 +377,7 @@ def _constants(report: Report) -> TableBlock:
     known = references(report)
     number = Column[tuple[str, Constant]](
         "Source no.",
-        lambda row: 1 + next(i for i, one in enumerate(known) if one.endswith(row[1].source)),
+        lambda row: 1 + next(i for i, source in enumerate(known) if source.endswith(row[1].source)),
     )
     columns = (*(column for column in NAMED if column.label != "Source"), number)
     return table_block(Table(columns, list(report.constants.items())))
@@ -371,11 +386,11 @@ def _constants(report: Report) -> TableBlock:
 def references(report: Report) -> tuple[str, ...]:
     """All sources: those of the answer, then those of the constants shown that are not among
     them."""
-    found = list(report.sources)
+    sources = list(report.sources)
     for constant in report.constants.values():
-        if not any(text.endswith(constant.source) for text in found):
-            found.append(constant.source)
-    return tuple(found)
+        if not any(text.endswith(constant.source) for text in sources):
+            sources.append(constant.source)
+    return tuple(sources)
 
 
 def _identity(report: Report) -> tuple[Block, ...]:
@@ -417,12 +432,12 @@ _LONGEST_LINE = 300
 
 def brief_title(report: Report) -> str:
     """The answer and the engine it holds for."""
-    said = headline(report.advice, report.advice.recommendation.n_draft)
+    verdict = headline(report.advice, report.advice.recommendation.n_draft)
     if report.decided:
-        said = "your own measured runs decide K"
+        verdict = "your own measured runs decide K"
     return (
         f"{model_name(report.scenario.model_id)}, {engine_of(report.scenario.engine)[0]}: "
-        f"{said[:1].lower()}{said[1:]}"
+        f"{verdict[:1].lower()}{verdict[1:]}"
     )
 
 
@@ -439,20 +454,24 @@ def brief_sections(report: Report, *, linked: bool = True) -> tuple[Section, ...
     command = _command(report)
     has_link = linked and 0 < len(report.share_query) <= _LONGEST_LINK
     run = (*command, _link(report)) if has_link else command
-    found = (
+    page_sections = (
         Section("In short", (Paragraph(_in_short(report)),)),
         Section("Speedup by batch size", (Paragraph(finding), FigureBlock("speedup", finding))),
         Section("Cost", (Paragraph(cost),)),
         Section("What would change it", _doubts(report)),
         *((Section("What to run" if command else "The app", run),) if run else ()),
     )
-    return tuple(Section(one.title, tuple(map(typeset_block, one.blocks))) for one in found)
+    return tuple(
+        Section(section.title, tuple(map(typeset_block, section.blocks)))
+        for section in page_sections
+    )
 
 
 def _in_short(report: Report) -> str:
     advice = report.advice
     answer = report.advice.recommendation
-    no_room = f" But {text}" if (text := unlaunched_text(advice)) else ""
+    unlaunched = unlaunched_text(advice)
+    no_room = f" But {unlaunched}" if unlaunched else ""
     place = (
         f"{' '.join(place_text(advice))}, {_weights(advice)}, "
         f"{engine_of(report.scenario.engine)[0]}.{no_room}"
@@ -477,9 +496,10 @@ def _in_short(report: Report) -> str:
         else answer.n_draft
     )
     row = advice.drafts[k]
-    said = contradicted(advice, k)
-    do = f"Turn on K = {k}{' with the command below' * command} and measure a day of traffic"
-    if command and len({one.n_draft for one in advice.to_serve}) > 1:
+    contradiction = contradicted(advice, k)
+    with_command = " with the command below" if command else ""
+    do = f"Turn on K = {k}{with_command} and measure a day of traffic"
+    if command and len({k_range.n_draft for k_range in advice.to_serve}) > 1:
         do = (
             f"Turn on K by batch with the command below, K = {k} here, and measure a day of traffic"
         )
@@ -496,10 +516,8 @@ def _in_short(report: Report) -> str:
             "Leave speculation off unless your own measurement shows a gain at K = "
             f"{answer.n_draft}"
         )
-    expect = (
-        f"{do}; expect {row.speedup_low:.1f} to "
-        f"{row.speedup_high:.1f}x{f' ({said})' if said else ''}."
-    )
+    doubt = f" ({contradiction})" if contradiction else ""
+    expect = f"{do}; expect {row.speedup_low:.1f} to {row.speedup_high:.1f}x{doubt}."
     gain = gain_text(row.speedup_low, row.p_gain, advice.gain_factor, advice.counting)
     refused = block_warnings(advice.setup)
     likely = "Likely range: 8 of 10 simulated cases."
@@ -515,15 +533,17 @@ def _weights(advice: Advice) -> str:
     dtypes = advice.setup.architecture.dtypes
     stored = stored_format(advice.setup.architecture)
     part = "weights" if dtypes.attention == stored else "most weights"
-    return f"{part} in {'fp8 (128 x 128 blocks)' if stored == 'fp8_block' else stored}"
+    form = "fp8 (128 x 128 blocks)" if stored == "fp8_block" else stored
+    return f"{part} in {form}"
 
 
 def _doubts(report: Report) -> tuple[Block, ...]:
     advice = report.advice
     flips = flips_text(advice)
+    runs = published_text(advice)
     lines = [
         accepted_text(advice),
-        runs := published_text(advice),
+        runs,
         f"What would change K: {flips}." if flips else "",
     ]
     if (
@@ -555,14 +575,18 @@ def _link(report: Report) -> Block:
 def _command(report: Report) -> tuple[Block, ...]:
     """The launch line of the scenario's engine, long lists folded to their ends, and its file.
     Empty without one."""
-    own = next(
-        (one for one in report.engines if one.engine == report.scenario.engine and not one.problem),
+    engine = next(
+        (
+            setup
+            for setup in report.engines
+            if setup.engine == report.scenario.engine and not setup.problem
+        ),
         None,
     )
-    if own is None:
+    if engine is None:
         return ()
-    whole = _packed(own.launch_line)
-    lines = _packed(_LIST.sub(r"\1...,", own.launch_line))
+    whole = _packed(engine.launch_line)
+    lines = _packed(_LIST.sub(r"\1...,", engine.launch_line))
     if len(lines) > _LONGEST_COMMAND:
         return (
             Paragraph(
@@ -570,20 +594,25 @@ def _command(report: Report) -> tuple[Block, ...]:
             ),
         )
     folded = "" if lines == whole else "; lists shortened (...): copy the whole from the app"
-    draft = (
-        f"; {DRAFT_MODEL_PLACEHOLDER}: your {drafter_name(report.advice.setup.drafter)} checkpoint"
-    )
-    notes = [text for text in own.warnings if text.startswith(("write the path", "weights as "))]
-    named = draft * (DRAFT_MODEL_PLACEHOLDER in lines) + "".join(f"; {text}" for text in notes)
-    whose = own.file_name and f"; {own.file_name}: "
-    held = json.dumps(json.loads(own.config_json)) if own.file_name else ""
-    beside = whose and whose + (held if len(held) <= _LONGEST_FILE else "in the full report")
+    notes = [text for text in engine.warnings if text.startswith(("write the path", "weights as "))]
+    if DRAFT_MODEL_PLACEHOLDER in lines:
+        drafter = drafter_name(report.advice.setup.drafter)
+        notes.insert(0, f"{DRAFT_MODEL_PLACEHOLDER}: your {drafter} checkpoint")
+    remarks = "".join(f"; {text}" for text in notes)
+    file_note = ""
+    if engine.file_name:
+        content = json.dumps(json.loads(engine.config_json))
+        shown_content = content if len(content) <= _LONGEST_FILE else "in the full report"
+        file_note = f"; {engine.file_name}: {shown_content}"
     return (
-        Code(lines, f"{engine_of(report.scenario.engine)[0]}, launch line{named}{folded}{beside}"),
+        Code(
+            lines,
+            f"{engine_of(report.scenario.engine)[0]}, launch line{remarks}{folded}{file_note}",
+        ),
     )
 
 
 def _packed(command: str) -> str:
     """A shell command with as many whole options on a line as fit. A shell reads the same words."""
-    options = [one.replace(" ", "\0") for one in option_texts(command)]
+    options = [option.replace(" ", "\0") for option in option_texts(command)]
     return " \\\n  ".join(wrapped(" ".join(options), 96, "")).replace("\0", " ")

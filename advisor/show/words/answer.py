@@ -107,7 +107,7 @@ def accepted_lengths(acceptance: Acceptance, shortest: int = 0) -> Table[int]:
         Column(
             "extrapolated",
             lambda k: acceptance.extrapolated[k],
-            lambda it: "yes" if it else "no",
+            lambda extrapolated: "yes" if extrapolated else "no",
             "extrapolated",
             True,
         ),
@@ -179,13 +179,14 @@ def short_answer(
             advice.warnings,
             key=lambda text: (*(word not in text for word in _FIRST), text[:4] != "Your"),
         )
-        warnings = first[
-            : max(n_warnings, any(word in text for text in first[:1] for word in _FIRST))
-        ]
+        is_serious = any(word in text for text in first[:1] for word in _FIRST)
+        warnings = first[: max(n_warnings, 1 if is_serious else 0)]
         left = len(advice.warnings) - len(warnings)
-        said = [f"warning: {text}" for text in warnings]
+        warning_texts = [f"warning: {text}" for text in warnings]
         below = (
-            line for text in (*_reasons(advice, n_texts), *said) for line in wrapped(text, width)
+            line
+            for text in (*_reasons(advice, n_texts), *warning_texts)
+            for line in wrapped(text, width)
         )
         tail = ["", *launch, "", *below]
         end = list(after[:n_after])
@@ -193,9 +194,13 @@ def short_answer(
             len(head) + len(table.rows) + 3 + len(tail) + len(end) <= most
         ):  # a blank line, the heading, the line on -v
             break
-    kept = {row.n_draft for row in table.rows}
-    drafts = runs_text([row.n_draft for row in advice.drafts if row.n_draft not in kept])
-    left_out = [f"K = {drafts}"] * bool(drafts) + [counted(left, "more warning")] * bool(left)
+    drafts_in_table = {row.n_draft for row in table.rows}
+    drafts = runs_text([row.n_draft for row in advice.drafts if row.n_draft not in drafts_in_table])
+    left_out = []
+    if drafts:
+        left_out.append(f"K = {drafts}")
+    if left:
+        left_out.append(counted(left, "more warning"))
     return ShortAnswer([*head, ""], table, tail, ", ".join(left_out), end)
 
 
@@ -233,16 +238,15 @@ def _reasons(advice: Advice, n_texts: int) -> list[str]:
         if len(advice.k_by_batch) == 1 and advice.k_by_batch[0].n_draft
         else ""
     )
-    own = own_runs_text(advice)
-    return [
-        *(
-            [f"{one_k_text(advice, n_texts)} {pays}".rstrip()]
-            if len(advice.curve.drafts) > 1
-            else []
-        ),
-        *([f"What would change K: {flips}."] if flips else []),
-        f"How sure: times are {times}.{f' {own}.' if own else ''}",
-    ]
+    measured_text = own_runs_text(advice)
+    reasons = []
+    if len(advice.curve.drafts) > 1:
+        reasons.append(f"{one_k_text(advice, n_texts)} {pays}".rstrip())
+    if flips:
+        reasons.append(f"What would change K: {flips}.")
+    measured = f" {measured_text}." if measured_text else ""
+    reasons.append(f"How sure: times are {times}.{measured}")
+    return reasons
 
 
 def launch_lines(advice: Advice, export: Sequence[str], width: int) -> list[str]:
@@ -268,40 +272,44 @@ def launch_lines(advice: Advice, export: Sequence[str], width: int) -> list[str]
             f"{' or '.join(names)}."
         ]
     # What stands for names that the user has to write on the line.
-    asked: dict[str, Any] = (
+    placeholders: dict[str, Any] = (
         {"draft_model": DRAFT_MODEL_PLACEHOLDER}
         if needs_draft_model(setup, scenario.engine)
         else {}
     )
-    asked |= {} if scenario.model_config_json is None else {"served_model": "SERVED-MODEL"}
+    placeholders |= {} if scenario.model_config_json is None else {"served_model": "SERVED-MODEL"}
     try:
-        made = export_scenario(setup, advice.to_serve, scenario.engine, folder=Path("out"), **asked)
+        engine_export = export_scenario(
+            setup, advice.to_serve, scenario.engine, folder=Path("out"), **placeholders
+        )
     except AdvisorError as error:
         return wrapped(f"No launch command: {error}", width)
-    sizes = made.capture_sizes
+    sizes = engine_export.capture_sizes
     read = f'"$(cat out/{GRAPHS_FILE})"'
     in_file = len(sizes) > _LONG
-    shown = (
-        made.launch_line.replace(shlex.quote(sizes), "_" * len(read))
+    printed_line = (
+        engine_export.launch_line.replace(shlex.quote(sizes), "_" * len(read))
         if in_file
-        else made.launch_line
+        else engine_export.launch_line
     )
-    fills = [f"put yours for {' and '.join(asked.values())}"] if asked else []
+    fills = [f"put yours for {' and '.join(placeholders.values())}"] if placeholders else []
     fills += filter(None, [format_remark(setup, name_to_serve(advice))])
     fill = f" ({'; '.join(fills)})" if fills else ""
     lines = [
         f"Launch{fill}:",
-        *(line.replace("_" * len(read), read) for line in shell_lines(shown, width)),
+        *(line.replace("_" * len(read), read) for line in shell_lines(printed_line, width)),
     ]
-    if made.file_name or in_file:
+    if engine_export.file_name or in_file:
         words = [
-            word for name, value in asked.items() for word in (f"--{name.replace('_', '-')}", value)
+            word
+            for name, value in placeholders.items()
+            for word in (f"--{name.replace('_', '-')}", value)
         ]
-        given = "".join(f", {name}={value!r}" for name, value in asked.items())
+        keywords = "".join(f", {name}={value!r}" for name, value in placeholders.items())
         command = shell_lines(shlex.join([*export, "--output", "out", *words]), width)
         lines += [
             "with the file that this writes:",
-            *(command if export else [f"  export(answer, folder='out'{given})"]),
+            *(command if export else [f"  export(answer, folder='out'{keywords})"]),
         ]
     return lines
 
