@@ -75,8 +75,8 @@ COLUMNS = {
     "verify_step_ms": "one verification of K + 1 tokens a sequence, without drafting [ms]",
     "verify_ratio": "verification over plain step [1]",
     "round_ratio": (
-        "one round, drafting and host included, over a plain step: the accepted length "
-        "that breaks even [1]"
+        "one round, drafting and host included, over a plain step: the accepted length that "
+        "breaks even [1]"
     ),
     "round_ratio_low": "lower end of its 80 % band [1]",
     "round_ratio_high": "upper end of its 80 % band [1]",

@@ -367,8 +367,8 @@ def chance_text(share: float) -> str:
 def _tier_because(setup: Setup, tier: Tier) -> str:
     if tier is Tier.ROOFLINE:
         assumed = (
-            "datasheet peaks and assumed fractions for a component that takes a tenth of the "
-            "time or more"
+            "datasheet peaks and assumed fractions for a component that takes a tenth of the time "
+            "or more"
         )
         return f"{assumed}{_refit_note(setup)}"
     experts = (
@@ -416,8 +416,7 @@ def _warnings(setup: Setup, curve: Curve, row: int, rows: tuple[DraftRow, ...]) 
         fastest = min(item.tpot_s for item in rows) * 1e3
         warnings.append(
             f"No K keeps {setup.scenario.max_tpot_ms:g} ms per output token; the fastest takes "
-            f"{fastest:.2f} ms. "
-            "Lower the batch or add GPUs."
+            f"{fastest:.2f} ms. Lower the batch or add GPUs."
         )
     if curve.extrapolated[row, chosen]:
         warnings.append(

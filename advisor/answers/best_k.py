@@ -127,8 +127,7 @@ def _interpolate(grid: Array, values: Array, at: ArrayLike) -> Array:
     if requested.size and (requested.min() < grid[0] or requested.max() > grid[-1]):
         raise AdvisorError(
             f"batch {requested.min():g}..{requested.max():g} lies outside the costs' batches "
-            f"{grid[0]:g}.."
-            f"{grid[-1]:g}; compute the costs over a wider range"
+            f"{grid[0]:g}..{grid[-1]:g}; compute the costs over a wider range"
         )
     if grid.size == 1:
         return np.broadcast_to(values[0], (*requested.shape, values.shape[1])).copy()
@@ -297,8 +296,7 @@ def others_text(rows: Sequence[DraftRow]) -> str:
     clauses += [
         (
             f"expected loss {chosen.expected_loss:.1%} at K = {chosen.n_draft}, "
-            f"{item.expected_loss:.1%} at "
-            f"K = {item.n_draft}"
+            f"{item.expected_loss:.1%} at K = {item.n_draft}"
         )
         for item in worse
     ]
@@ -357,10 +355,9 @@ class Cliff:
         """The range and why, in one sentence."""
         return (
             f"Avoid {self.first}-{self.last} sequences at K = {self.n_draft}: a kernel switches "
-            f"above {self.first - 1} "
-            f"(measured), verification jumps from {self.before_s * 1e3:.1f} to "
-            f"{self.after_s * 1e3:.1f} ms, and the "
-            f"speedup falls from {self.before:.2f}x to {self.least:.2f}x before it rises again to "
+            f"above {self.first - 1} (measured), verification jumps from "
+            f"{self.before_s * 1e3:.1f} to {self.after_s * 1e3:.1f} ms, and the speedup falls "
+            f"from {self.before:.2f}x to {self.least:.2f}x before it rises again to "
             f"{self.later:.2f}x."
         )
 
@@ -454,9 +451,8 @@ def graph_texts(setup: Setup, curve: Curve, row: int, column: int) -> tuple[str,
         tokens = batch * (int(curve.drafts[column]) + 1)
         texts.append(
             f"K = {int(curve.drafts[column])} {location} is {tokens:,} tokens and runs as "
-            f"{round(rows * tokens):,}, "
-            f"the next size that {graphs.release} captures: the rows between are computed for "
-            "nothing."
+            f"{round(rows * tokens):,}, the next size that {graphs.release} captures: the rows "
+            "between are computed for nothing."
         )
     return tuple(texts)
 
@@ -469,10 +465,8 @@ def _unnamed_release(setup: Setup, batch: int, n_draft: int, location: str) -> t
     name = load_engine(setup.scenario.engine).name
     return (
         f"K = {n_draft} {location} is {tokens:,} tokens, above the {widest:,} that {name} "
-        "captures in CUDA graphs by "
-        "default: such a step is launched kernel by kernel, which is not charged here. Name the "
-        "release "
-        "(engine_version), or capture larger sizes.",
+        "captures in CUDA graphs by default: such a step is launched kernel by kernel, which is "
+        "not charged here. Name the release (engine_version), or capture larger sizes.",
     )
 
 

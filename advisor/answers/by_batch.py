@@ -183,9 +183,8 @@ def schedule_for(
     if extra and 0 < setup.memory.largest_batch < extra[0]:
         raise AdvisorError(
             f"Batch {extra[0]:,} does not fit in memory; the largest that does is "
-            f"{setup.memory.largest_batch:,}. "
-            "Leave it out of the histogram, or make it fit: shorter context, more GPUs, smaller "
-            "formats."
+            f"{setup.memory.largest_batch:,}. Leave it out of the histogram, or make it fit: "
+            "shorter context, more GPUs, smaller formats."
         )
     curve = curve_for(setup, grid)
     values = schedule_values(setup, curve)
@@ -324,9 +323,8 @@ class KByContext:
         if not self.matters:
             return (
                 f"Context hardly changes the answer: from {self.contexts[0]:,} to "
-                f"{self.contexts[-1]:,} tokens this "
-                f"schedule costs at most {self.loss.max():.1%} more than at its own, at any batch "
-                "that fits."
+                f"{self.contexts[-1]:,} tokens this schedule costs at most {self.loss.max():.1%} "
+                "more than at its own, at any batch that fits."
             )
         cases = "; ".join(self._case_text(row, column) for row, column in self._worst)
         return f"Context changes the answer: {cases}."

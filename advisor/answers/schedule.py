@@ -118,8 +118,7 @@ def schedule_rule(max_tpot_ms: float | None = None) -> str:
     [ms]."""
     rule = (
         f"K of least expected loss by batch; it changes only where that saves {SWITCH_COST:.0%} "
-        "over a doubling of "
-        "the batch."
+        "over a doubling of the batch."
     )
     if max_tpot_ms is None:
         return rule
@@ -392,8 +391,7 @@ def schedule_texts(
     ):
         texts.append(
             f"At batch {batch_size:,} alone K = {n_draft} is best; with its neighbours the "
-            "schedule has "
-            f"K = {scheduled} there."
+            f"schedule has K = {scheduled} there."
         )
     return tuple(text for text in texts if text)
 
@@ -405,8 +403,7 @@ def plain_text(ranges: Sequence[KRange], batch_size: int, n_draft: int) -> str:
         return ""
     return (
         f"At batch {batch_size:,} no drafting is recommended: the engine is started without "
-        "speculation; "
-        "export --by-batch writes the schedule."
+        "speculation; export --by-batch writes the schedule."
     )
 
 
@@ -430,8 +427,7 @@ def one_k_text(ranges: Sequence[KRange], gain: ScheduleGain, n_draft: int) -> st
         if cost >= MIN_GAIN:
             return (
                 f"A schedule is not worth its drafter: over all batches up to {last:,} no "
-                "speculation is quicker "
-                f"{_EQUALLY}."
+                f"speculation is quicker {_EQUALLY}."
             )
         if cost <= 0.0:
             return f"One K is enough: {n_draft} at every batch up to {last:,}, at no cost."
@@ -439,8 +435,8 @@ def one_k_text(ranges: Sequence[KRange], gain: ScheduleGain, n_draft: int) -> st
             f"One K is enough: {n_draft} at every batch up to {last:,} costs {cost:.1%} {_EQUALLY}."
         )
     return (
-        f"The schedule gains {gain.gain:.1%} over the best single K, {best}, up to batch "
-        f"{last:,} {_EQUALLY}."
+        f"The schedule gains {gain.gain:.1%} over the best single K, {best}, up to batch {last:,} "
+        f"{_EQUALLY}."
     )
 
 
@@ -477,8 +473,7 @@ def _zero_text(ranges: Sequence[KRange], batch_size: int, idle: float) -> str:
     batches = f"at batch {batch_size:,}" if at_zero else _batches(zero)
     return (
         f"K = 0 is a server without speculation; start one where it mostly runs {batches}. "
-        f"{server} drafter would "
-        f"still run once a step{slower}."
+        f"{server} drafter would still run once a step{slower}."
     )
 
 

@@ -63,8 +63,8 @@ class Fit:
     def title(self) -> str:
         """Memory needed and there, in one line."""
         return (
-            f"Needs {self.needed_bytes / GIB:,.0f} GiB a GPU, {self.usable_bytes / GIB:,.0f} "
-            "are usable"
+            f"Needs {self.needed_bytes / GIB:,.0f} GiB a GPU, {self.usable_bytes / GIB:,.0f} are "
+            "usable"
         )
 
     @property
@@ -163,8 +163,7 @@ def errors_text(by_group: Mapping[str, Errors]) -> str:
     alike = ", each counting alike," if (errors.n_sources or 0) > 1 else ""
     return (
         f"{_few_text(by_group, group)}On {errors.n} published speedups{of}{origin}{alike} the "
-        "median error is "
-        f"{errors.median_ape:.0%}, {errors.coverage:.0%} lie in the likely "
+        f"median error is {errors.median_ape:.0%}, {errors.coverage:.0%} lie in the likely "
         f"range{_right_side(errors, ' and ')}."
     )
 
@@ -201,8 +200,7 @@ def _few_text(by_group: Mapping[str, Errors], group: str) -> str:
     behind."""
     texts = [
         f"{errors.n} of {name} (median error {errors.median_ape:.0%}, {errors.coverage:.0%} in "
-        "the likely range"
-        f"{_right_side(errors, ', ')})"
+        f"the likely range{_right_side(errors, ', ')})"
         for name, errors in list(by_group.items())[: list(by_group).index(group)]
         if errors.median_ape is not None and errors.coverage is not None
     ]

@@ -273,8 +273,7 @@ def class_costs(engine_class: str, without: str = "") -> dict[str, Any]:
     if held_out is None:
         raise AdvisorError(
             f"end_to_end/{HELD_OUT_FILE.name} has no fit without {without}, whose rows were "
-            "fitted on; "
-            "restore it or run `make calibrate`"
+            "fitted on; restore it or run `make calibrate`"
         )
     return costs_by(held_out, engine_class)
 

@@ -197,8 +197,7 @@ def _check_same_chip(document: OwnHardware) -> None:
     if document.same_chip_as not in (measured := measured_chips()):
         raise AdvisorError(
             f"same chip as {document.same_chip_as[:60]!r}: that one has no measured kernels; "
-            "choose one of "
-            f"{', '.join(measured)}, or leave it out"
+            f"choose one of {', '.join(measured)}, or leave it out"
         )
     chip = load_hardware(document.same_chip_as)
     pairs = [
@@ -219,9 +218,8 @@ def _check_same_chip(document: OwnHardware) -> None:
         if abs(user_value / chip_value - 1) > SAME_CHIP_TOLERANCE:
             raise AdvisorError(
                 f"{document.name} is not the chip of {chip.id}: its {figure} is "
-                f"{user_value / scale:,.4g} {unit}, "
-                f"that of {chip.id} {chip_value / scale:,.4g} {unit}. Name no same chip; "
-                "the answer then rests on a roofline"
+                f"{user_value / scale:,.4g} {unit}, that of {chip.id} {chip_value / scale:,.4g} "
+                f"{unit}. Name no same chip; the answer then rests on a roofline"
             )
 
 
@@ -379,8 +377,8 @@ def hardware_named(text: str) -> str:
     usual = [name for name in boards if name in _COMMONEST] or boards
     if len(usual) > 1:
         raise AdvisorError(
-            f"{text[:40]} may be {', '.join(boards)}; "
-            f"say which, e.g. {boards[-1]} or 8x{boards[-1]}"
+            f"{text[:40]} may be {', '.join(boards)}; say which, e.g. {boards[-1]} or "
+            f"8x{boards[-1]}"
         )
     return usual[0] if usual else text
 

@@ -399,8 +399,8 @@ def _why_not_own(candidates: _Candidates, best: FitRecord) -> str:
     if not set(formats) & set(TABLE_DTYPES[candidates.dtype]):
         return f"{candidates.engine} was measured in {' and '.join(formats)} alone"
     return (
-        f"the kernel of {candidates.engine} reads weights at under half of what this "
-        "accelerator streams"
+        f"the kernel of {candidates.engine} reads weights at under half of what this accelerator "
+        "streams"
     )
 
 

@@ -412,8 +412,8 @@ def _routed_roofline(hardware: Hardware, dtype: WeightDtype) -> MoeCost:
         * ROOFLINE_MOE_ACTIVATION_FACTOR,
         log_sd=ROOFLINE_LOG_SD,
         because=(
-            f"no measured expert kernels for {dtype} on {hardware.id}: profile bandwidth and "
-            "a typical fixed cost"
+            f"no measured expert kernels for {dtype} on {hardware.id}: profile bandwidth and a "
+            "typical fixed cost"
         ),
     )
 

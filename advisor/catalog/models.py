@@ -119,8 +119,8 @@ def published_architecture(model_id: str, release: str) -> Architecture:
     )
     raise AdvisorError(
         f"{profile.name}: no release in {release[:80]} is known, only {profile.hf_repo} "
-        f"({own_format}){releases and ', '}"
-        f"{releases}; give the release's config.json, or a weight format for the whole model"
+        f"({own_format}){releases and ', '}{releases}; give the release's config.json, or a "
+        "weight format for the whole model"
     )
 
 
@@ -176,8 +176,8 @@ def own_model(
         alike[0],
     )
     origin = (
-        f"the configuration given; its dimensions are those of {shipped.name}, whose releases "
-        "and routing count"
+        f"the configuration given; its dimensions are those of {shipped.name}, whose releases and "
+        "routing count"
     )
     return architecture.model_copy(update={"id": shipped.id, "sources": (origin,)})
 
@@ -374,9 +374,9 @@ def unknown_model(model_id: str) -> str:
         else f"there are {len(model_ids())} shipped models."
     )
     return (
-        f"{quoted} is neither a shipped model nor a file; {hint} "
-        "Expected a model id, or the path of a config.json or of a folder that holds one; "
-        "list the ids with `python -m advisor models`"
+        f"{quoted} is neither a shipped model nor a file; {hint} Expected a model id, or the path "
+        "of a config.json or of a folder that holds one; list the ids with `python -m advisor "
+        "models`"
     )
 
 

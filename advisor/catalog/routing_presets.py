@@ -128,8 +128,8 @@ def preset_for(architecture: Architecture) -> tuple[RoutingPreset, str]:
     preset = load_routing_preset(_class_of(moe, share))
     described = f"{moe.n_active} of {moe.n_experts} experts, {share:.0%} of the active width shared"
     return preset, (
-        f"No routing was measured for {architecture.name} ({described}); "
-        f"the default of its class is used: {preset.name} ({preset.load_cv.confidence} confidence)."
+        f"No routing was measured for {architecture.name} ({described}); the default of its class "
+        f"is used: {preset.name} ({preset.load_cv.confidence} confidence)."
     )
 
 

@@ -229,8 +229,8 @@ def on_task(measured: Acceptance, transfer: Transfer) -> Acceptance:
     return _remarked(
         moved,
         f"Accepted lengths are carried from {_words(transfer.task_from)} to "
-        f"{_words(transfer.task_to)}, odds of "
-        f"acceptance x {transfer.factor:.2f}, as {transfer.n_heads} {drafters} show it "
+        f"{_words(transfer.task_to)}, odds of acceptance x {transfer.factor:.2f}, as "
+        f"{transfer.n_heads} {drafters} show it "
         f"({counted(transfer.n_laboratories, 'laboratory', 'laboratories')}).",
     )
 
@@ -253,10 +253,8 @@ def _at_context(measured: Acceptance, kind: str, context_tokens: int) -> Accepta
         return measured
     remark = (
         f"At {context_tokens:,} tokens of context fewer drafts may be accepted: of one drafter of "
-        "this kind "
-        f"{lowest.factor:.0%} of those at {lowest.shortest_tokens:,} were, at "
-        f"{lowest.context_tokens:,} "
-        f"({lowest.title}). The band reaches down to that."
+        f"this kind {lowest.factor:.0%} of those at {lowest.shortest_tokens:,} were, at "
+        f"{lowest.context_tokens:,} ({lowest.title}). The band reaches down to that."
     )
     return _remarked(dataclasses.replace(measured, low=low), remark)
 

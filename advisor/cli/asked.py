@@ -660,13 +660,11 @@ def given_acceptance(
         if length is None or not 1.0 <= length <= _USUAL_K + 1.0:
             raise AdvisorError(
                 f"--accepted-length {accepted_length!r} is not X@K: X tokens a round, 1 to K + 1, "
-                "at K drafted "
-                "(num_speculative_tokens; num_steps in SGLang), e.g. 2.6@3"
+                "at K drafted (num_speculative_tokens; num_steps in SGLang), e.g. 2.6@3"
             )
         assume(
             f"--accepted-length {length:g} counts the tokens a round yields, the target's own "
-            "among them, with "
-            f"{_USUAL_K} drafted; measured at another K: {length:g}@K"
+            f"among them, with {_USUAL_K} drafted; measured at another K: {length:g}@K"
         )
     if acceptance is not None and ("@" in acceptance or not re.search(r"[0-9]", acceptance)):
         raise AdvisorError(

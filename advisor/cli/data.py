@@ -99,8 +99,7 @@ def build(if_stale: bool, as_json: bool) -> None:
     total = sum(summary.rows_by_table.values())
     click.echo(
         f"Built {summary.path}: {total:,} rows from {summary.n_files} tables in "
-        f"{summary.seconds:.0f} s, "
-        f"{summary.size_bytes / 1e6:.0f} MB."
+        f"{summary.seconds:.0f} s, {summary.size_bytes / 1e6:.0f} MB."
     )
     if summary.kernel_package_version is None:
         click.echo(
@@ -497,8 +496,8 @@ def trace(
         return
     click.echo(
         f"{counted(trace_fit.n_sequences, 'sequence')}, {trace_fit.n_tokens:,} tokens, "
-        f"{counted(len(trace_fit.layers), 'layer')}, "
-        f"{trace_fit.n_active} of {trace_fit.n_experts} experts ({read.layout})"
+        f"{counted(len(trace_fit.layers), 'layer')}, {trace_fit.n_active} of "
+        f"{trace_fit.n_experts} experts ({read.layout})"
     )
     for what in ("load_cv", "affinity", "stickiness"):
         low, high = getattr(trace_fit.fit, f"{what}_interval")

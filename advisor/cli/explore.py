@@ -747,8 +747,7 @@ def _shared(values: dict[str, Any]) -> tuple[Scenario, tuple[str, str] | None]:
     if acceptance is None and drafter_id not in (None, "none"):
         raise AdvisorError(
             f"--drafter {drafter_id} needs --accepted-length X@K, e.g. 2.73@3; or leave --drafter "
-            "out to use what is "
-            "known of each model"
+            "out to use what is known of each model"
         )
     if values["hardware_id"] is None:
         raise AdvisorError("the GPUs are missing; give --gpus, e.g. 8xH200, or --hardware")

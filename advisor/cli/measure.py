@@ -189,8 +189,7 @@ def _say_borrowed(points: Sequence[Point]) -> None:
     if lengths:
         out.say(
             f"borrowed: rows without an accepted length take {', '.join(sorted(lengths))}, the "
-            "median of their drafter "
-            "on other models; your own: --accepted-length X@K"
+            "median of their drafter on other models; your own: --accepted-length X@K"
         )
 
 

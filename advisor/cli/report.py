@@ -230,8 +230,8 @@ def _format_of(output: Path) -> Format:
         else "has no ending that names a format"
     )
     raise AdvisorError(
-        f"--output {output.name} {problem}; end it in {', '.join(f'.{form}' for form in FORMATS)}, "
-        "or give --format"
+        f"--output {output.name} {problem}; end it in "
+        f"{', '.join(f'.{form}' for form in FORMATS)}, or give --format"
     )
 
 

@@ -254,8 +254,7 @@ def read_sweep(folder: Path) -> ProfilerSweep:
     if (len(rows), measured) != (meta.rows, meta.measured_rows):
         raise AdvisorError(
             f"{file} has {len(rows)} rows, {measured} of them measured; meta.yaml says "
-            f"{meta.rows} and "
-            f"{meta.measured_rows}: restore the two files together"
+            f"{meta.rows} and {meta.measured_rows}: restore the two files together"
         )
     return ProfilerSweep(folder.name, meta, rows, hashlib.sha256(raw).hexdigest())
 

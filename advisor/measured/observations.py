@@ -91,8 +91,8 @@ def laboratory_of(title: str) -> str:
     if name := _listed()[0].get(title):
         return name
     raise AdvisorError(
-        f"no laboratory is known for the source {title[:120]!r}; "
-        f"add its title to profiles/validation/{LABORATORIES.name}"
+        f"no laboratory is known for the source {title[:120]!r}; add its title to "
+        f"profiles/validation/{LABORATORIES.name}"
     )
 
 

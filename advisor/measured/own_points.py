@@ -170,12 +170,10 @@ def plain_sweep_of(frame: pd.DataFrame, scenario: Scenario) -> str:
     if not LEAST_BATCHES <= len(steps) <= MOST_BATCHES:
         raise AdvisorError(
             f"{counted(len(steps), 'batch', 'batches')} of plain decoding (draft_tokens_k 0, with "
-            "tpot_s or "
-            f"step_time_s) were measured on {scenario.hardware_id} with {scenario.model_id}, "
-            f"{scenario.engine}, "
-            f"{counted(scenario.n_gpus, 'GPU')} at about {scenario.context_tokens:,} tokens of "
-            "context; a plain sweep "
-            f"has {LEAST_BATCHES} to {MOST_BATCHES}{others}"
+            f"tpot_s or step_time_s) were measured on {scenario.hardware_id} with "
+            f"{scenario.model_id}, {scenario.engine}, {counted(scenario.n_gpus, 'GPU')} at about "
+            f"{scenario.context_tokens:,} tokens of context; a plain sweep has {LEAST_BATCHES} to "
+            f"{MOST_BATCHES}{others}"
         )
     return write_sweep(vars(scenario), steps.index.tolist(), steps.tolist())
 

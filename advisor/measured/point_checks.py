@@ -163,8 +163,7 @@ def _refuse_wrong(
     )
     raise AdvisorError(
         f"{_said(column, off[wrong])} ({example}); is the unit in the header right? {near} "
-        "Correct the column, or "
-        "leave these rows out"
+        "Correct the column, or leave these rows out"
     )
 
 
@@ -181,8 +180,8 @@ def _prefix_question(quantity: str, column: _Column, off: float) -> str:
             f"{column.unit}."
         )
     return (
-        f"The factor is near 10^{power}: seconds, {_PREFIXES.get(power, 'other')}seconds and "
-        "the like were confused."
+        f"The factor is near 10^{power}: seconds, {_PREFIXES.get(power, 'other')}seconds and the "
+        "like were confused."
     )
 
 

@@ -329,8 +329,8 @@ def _check_weights_fit(setup: Setup) -> None:
     if needed > has:
         raise AdvisorError(
             f"the weights of {setup.scenario.model_id} on {setup.place} need {needed / GIB:,.0f} "
-            "GiB a GPU, it has "
-            f"{has / GIB:,.0f}; state gpu_count, tensor_parallel and weight_dtype as they ran"
+            f"GiB a GPU, it has {has / GIB:,.0f}; state gpu_count, tensor_parallel and "
+            "weight_dtype as they ran"
         )
 
 

@@ -119,8 +119,7 @@ def refusal(server_address: str | None, url: str | None, *, engine: bool = False
     ):
         return (
             "Measuring is off because this app is served beyond its own machine. Run `python -m "
-            "advisor profile` "
-            f"there, or start the app with {ALLOW_VARIABLE}=1."
+            f"advisor profile` there, or start the app with {ALLOW_VARIABLE}=1."
         )
     return "" if engine or find_spec("torch") else f"Not offered: {TORCH_MISSING}."
 

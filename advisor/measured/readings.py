@@ -94,8 +94,8 @@ class Rival:
         the sum over 4 copies? Asked because ... by 4%, not 23%.`"""
         return (
             f"{self.question} Asked because the model would then explain these rows far better: "
-            "values left out of the "
-            f"fit are off by {self.error:.0%} in place of {self.given_error:.0%}."
+            f"values left out of the fit are off by {self.error:.0%} in place of "
+            f"{self.given_error:.0%}."
         )
 
     def repriced(self, points: Sequence[Point]) -> list[Point]:
@@ -225,8 +225,8 @@ def _of_growth(points: Sequence[Point]) -> Iterator[Reading]:
     if tokens and max(tokens) >= LEAST_SPAN * min(tokens):
         for power in GROWTHS:
             words = (
-                "What verified tokens add grows with their number to the power "
-                f"{1.0 + power:g}, shipped 1."
+                f"What verified tokens add grows with their number to the power {1.0 + power:g}, "
+                "shipped 1."
             )
             yield Reading(words, growth=power)
 
@@ -247,8 +247,7 @@ def _of_batch(points: Sequence[Point]) -> Iterator[Reading]:
         yield Reading(
             (
                 f"Did {parts} times as many decode together, batch_size being that of one client "
-                "or "
-                "rank?"
+                "or rank?"
             ),
             read(batch * parts),
         )

@@ -360,8 +360,7 @@ def _one_group(
             point.line,
             (
                 f"{point.setup.hardware.id} with {point.engine_class}{_ran_text(point)} is "
-                "refitted "
-                "by itself"
+                "refitted by itself"
             ),
         )
         for point in points
@@ -425,9 +424,9 @@ def _without_outliers(
             break
         measured = observed.measured[worst]
         aside[int(observed.line[worst])] = (
-            f"{observed.quantity[worst]} is {measured:.3g} where all other rows together "
-            f"lead to {measured * np.exp(-residual[worst]):.3g}, {size / posterior.scale:.1f} "
-            "times the scatter"
+            f"{observed.quantity[worst]} is {measured:.3g} where all other rows together lead to "
+            f"{measured * np.exp(-residual[worst]):.3g}, {size / posterior.scale:.1f} times the "
+            "scatter"
         )
         posterior = fit_multipliers(observed.where(~np.isin(observed.line, list(aside))), prior)
     return posterior, aside

@@ -277,8 +277,7 @@ class Repeats:
         """Sentence on how repeated rows count."""
         return (
             f"{counted(self.n_rows, 'row')} are runs of {counted(self.n_settings, 'setting')}: "
-            "each counts once, with "
-            f"the mean of its runs, which scatter by {self.log_sd:.1%}."
+            f"each counts once, with the mean of its runs, which scatter by {self.log_sd:.1%}."
         )
 
 
@@ -337,24 +336,21 @@ class RefitResult:
             reasons.insert(
                 0,
                 f"{label.capitalize()} left out of the fit are {after:.0%} off in the mean, over "
-                "the limit of "
-                f"{MAX_ERROR:.0%}: most "
-                f"{self._furthest}.{next_step}",
+                f"the limit of {MAX_ERROR:.0%}: most {self._furthest}.{next_step}",
             )
         elif label := self.own_errors.no_better:
             before, after = self.own_errors.means[label]
             reasons.append(
                 f"{label.capitalize()} left out of the fit are {after:.1%} off in the mean, no "
-                "better than by the "
-                f"shipped constants, {before:.1%}: the error has to fall by {LEAST_FALL:.0%}."
+                f"better than by the shipped constants, {before:.1%}: the error has to fall by "
+                f"{LEAST_FALL:.0%}."
             )
         if self.surprise > MAX_MOVE:
             rates = "the rates, " if self.own else ""
             reasons.append(
                 f"Predictions of these rows change by {self.surprise:.0%} in the median, more "
-                "than an engine explains: "
-                f"are {rates}batch, K, placement, model and unit "
-                "those of the run?"
+                f"than an engine explains: are {rates}batch, K, placement, model and unit those "
+                "of the run?"
             )
         if bound := ", ".join(item.meaning for item in self.parameters if item.at_bound):
             reasons.append(f"Ended at their bound: {bound}; something else is wrong.")
@@ -369,8 +365,7 @@ class RefitResult:
         factor = f"{self.length_factor:.2f}"
         return (
             f"The fit asks for {factor} of the accepted length: state that of these very runs at "
-            "every K, or say that "
-            "those given are theirs (accepted_length_same_run = 1)."
+            "every K, or say that those given are theirs (accepted_length_same_run = 1)."
         )
 
     @property

@@ -384,14 +384,12 @@ def _placement(cells: Mapping[str, str]) -> tuple[int, int, int, float]:
     if copies is None:
         raise AdvisorError(
             f"gpu_count={gpus}, and one instance of the model takes {instance}: state "
-            "data_parallel="
-            f"{gpus // instance} where as many copies share batch_size, else the gpu_count that "
-            "decodes it"
+            f"data_parallel={gpus // instance} where as many copies share batch_size, else the "
+            "gpu_count that decodes it"
         )
     raise AdvisorError(
         f"gpu_count={gpus} is not tensor_parallel={tensor} x data_parallel=1: pipeline stages and "
-        "GPUs that prefill "
-        "are not modelled; state the gpu_count that decodes"
+        "GPUs that prefill are not modelled; state the gpu_count that decodes"
     )
 
 
@@ -410,8 +408,8 @@ def _shared(
     if gpus == tensor and tensor % data_parallel == 0:
         raise AdvisorError(
             f"{placement}, expert_parallel={expert}: attention in groups beside experts that "
-            "tensor parallelism splits "
-            f"is not modelled; state expert_parallel={gpus} where whole experts lay on the ranks"
+            f"tensor parallelism splits is not modelled; state expert_parallel={gpus} where whole "
+            "experts lay on the ranks"
         )
     if gpus != tensor * data_parallel:
         raise AdvisorError(
@@ -426,10 +424,9 @@ def _shared(
     if spreads and not cells.get("expert_parallel"):
         engine_name = engine.name if engine else "the engine"
         raise AdvisorError(
-            f"{placement}: {engine_name} lays the experts over all "
-            "ranks of one server; "
-            f"state expert_parallel={gpus} where it did (--enable-expert-parallel), "
-            "1 where the copies are servers apart"
+            f"{placement}: {engine_name} lays the experts over all ranks of one server; state "
+            f"expert_parallel={gpus} where it did (--enable-expert-parallel), 1 where the copies "
+            "are servers apart"
         )
     instance = max(tensor, expert)
     if gpus % instance:

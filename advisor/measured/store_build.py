@@ -141,8 +141,8 @@ def load_kernel_file(
         if bad:
             connection.execute(
                 (
-                    "INSERT INTO dropped_rows SELECT ?, fault, count(*) FROM staged WHERE fault IS "
-                    "NOT NULL GROUP BY fault"
+                    "INSERT INTO dropped_rows SELECT ?, fault, count(*) FROM staged WHERE fault "
+                    "IS NOT NULL GROUP BY fault"
                 ),
                 [file.relative],
             )
@@ -454,8 +454,7 @@ def _fill_kernels(
         reason = str(error).splitlines()[0]
         raise AdvisorError(
             f"the kernel tables of aiconfigurator-core {package.version} cannot be read "
-            f"({reason}); "
-            "install the pinned version from requirements.txt"
+            f"({reason}); install the pinned version from requirements.txt"
         ) from error
     return replace(
         summary,

@@ -103,8 +103,7 @@ def fit_sweep(sweep: ProfilerSweep) -> tuple[SweepFit, ...]:
     if not fits:
         raise AdvisorError(
             f"sweep {sweep.name} has no kernel with {MIN_ROWS} measured MoE layers over two "
-            "values of k; "
-            "measure the preset quick or a longer one"
+            "values of k; measure the preset quick or a longer one"
         )
     return tuple(sorted(fits, key=lambda fit: (-fit.record.n_rows, fit.record.id)))
 

@@ -43,8 +43,7 @@ MAX_DRAFT = 64
 """Longest draft that accepted lengths are given for. [-]"""
 _GRAMMAR = (
     "give `X@K` (2.4@3; of several K 1.8@1,2.6@3), a list of acceptance probabilities "
-    "(0.7,0.5,0.4), or a measured "
-    "curve's id (`python -m advisor presets` lists them)"
+    "(0.7,0.5,0.4), or a measured curve's id (`python -m advisor presets` lists them)"
 )
 
 
@@ -362,8 +361,7 @@ def _length_at(text: str) -> tuple[float, int]:
     if not 1 < length <= at + 1:
         raise AdvisorError(
             f"acceptance={_shown(text)}: a round with K={at} emits more than 1 and at most "
-            f"K+1={at + 1} tokens, "
-            f"so the accepted length must lie there (bonus token included)"
+            f"K+1={at + 1} tokens, so the accepted length must lie there (bonus token included)"
         )
     return length, at
 
@@ -387,8 +385,7 @@ def _probabilities(text: str) -> Array:
             )
             raise AdvisorError(
                 f"acceptance={_shown(text)}: entry {position} is {_shown(field)}, but an "
-                "acceptance probability lies "
-                f"between 0 and 1{advice}"
+                f"acceptance probability lies between 0 and 1{advice}"
             )
     return np.array([float(field) for field in fields])
 

@@ -152,8 +152,7 @@ def traffic_of_loads(counts: Array, router: Router) -> Traffic:
     if counts.ndim != 2 or counts.shape[1] != moe.n_experts:
         raise AdvisorError(
             f"the loads have shape {counts.shape}; expected [layers, {moe.n_experts}] for "
-            f"{router.model}, experts that "
-            "are never chosen with 0"
+            f"{router.model}, experts that are never chosen with 0"
         )
     if (
         not np.all(np.isfinite(counts))

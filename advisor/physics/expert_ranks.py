@@ -145,8 +145,7 @@ def _check(n_experts: int, ranks: int, redundant: int, nodes: int, groups: int) 
         fewest = -n_experts % max(ranks, 1)
         raise AdvisorError(
             f"{n_experts} experts and {redundant} copies do not fill {ranks} ranks evenly, as "
-            "engines ask; choose "
-            f"{fewest}, {fewest + ranks} or {fewest + 2 * ranks} copies"
+            f"engines ask; choose {fewest}, {fewest + ranks} or {fewest + 2 * ranks} copies"
         )
     if nodes < 1 or ranks % nodes:
         raise AdvisorError(

@@ -249,8 +249,7 @@ def _gemm_fraction(hardware: Hardware, computed: ComputeDtype) -> tuple[float, s
         0.60,
         (
             f"no measured GEMM fraction is known for {hardware.vendor}; that of AMD CDNA3 and "
-            "CDNA4 "
-            "is used"
+            "CDNA4 is used"
         ),
         "low",
     )

@@ -77,11 +77,9 @@ LIMITS = (
         "beyond, it is clipped."
     ),
     "About 10% uncertain on the two designs trained to check it, about 30% between laws two "
-    "octaves of activation "
-    "ratio away.",
+    "octaves of activation ratio away.",
     "Whether shared experts help quality is contested: one of eight to twelve active is best in "
-    "arXiv:2507.17702, "
-    "about a third in arXiv:2509.23678, slightly harmful in arXiv:2409.02060.",
+    "arXiv:2507.17702, about a third in arXiv:2509.23678, slightly harmful in arXiv:2409.02060.",
 )
 """Printed next to every recommendation."""
 

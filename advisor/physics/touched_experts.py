@@ -387,8 +387,7 @@ def _load_nodes(share: Array, load_cv: Array, experts: Array, active: Array) -> 
     if np.any(load_cv > limit + 1e-9):
         raise AdvisorError(
             f"load_cv={float(load_cv.max()):.3g} exceeds sqrt(N/k - 1)={float(limit.min()):.3g}, "
-            "the most uneven load "
-            "k of N experts can have; choose a smaller load_cv"
+            "the most uneven load k of N experts can have; choose a smaller load_cv"
         )
     share, cv, experts = np.broadcast_arrays(share, load_cv, experts)
     if share.size == 1:  # most often: nothing to look for twice
@@ -458,8 +457,7 @@ def _check_counts(experts: Array, active: Array) -> None:
     if not ((active >= 1) & (active <= experts)).all():
         raise AdvisorError(
             f"n_active must lie between 1 and n_experts; got n_active up to {active.max():g} with "
-            "n_experts from "
-            f"{experts.min():g}"
+            f"n_experts from {experts.min():g}"
         )
 
 

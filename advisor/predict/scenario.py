@@ -256,8 +256,8 @@ class Scenario(ScenarioFields):
             usual = int(mean_context(self.input_tokens, self.output_tokens))
             raise ValueError(
                 f"context_tokens={self.context_tokens} is shorter than the prompt, "
-                f"input_tokens={self.input_tokens}; "
-                f"give the mean while decoding, prompt and half the output: {usual}"
+                f"input_tokens={self.input_tokens}; give the mean while decoding, prompt and half "
+                f"the output: {usual}"
             )
         return self
 
@@ -657,8 +657,7 @@ def parse_loads(text: str) -> Array:
     for damage."""
     refused = AdvisorError(
         "expert_loads is no text of loads, or damaged; give a CSV with columns layer, expert, "
-        "tokens, or copy the "
-        "whole link again"
+        "tokens, or copy the whole link again"
     )
     layers, experts = loads_shape(text)
     cells = layers * experts

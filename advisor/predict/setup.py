@@ -526,8 +526,8 @@ def own_loads(scenario: Scenario, model: str, moe: Moe) -> Array | None:
     if (layers, experts) != (0, 0) and (experts != moe.n_experts or layers > moe.count):
         raise AdvisorError(
             f"the loads are of {layers} layers and {experts} experts; expected up to "
-            f"{moe.count:g} layers and "
-            f"{moe.n_experts} experts for {model}, those that are never chosen with 0"
+            f"{moe.count:g} layers and {moe.n_experts} experts for {model}, those that are never "
+            "chosen with 0"
         )
     return parse_loads(scenario.expert_loads)
 

@@ -408,17 +408,12 @@ def build_meta(
 
 METHOD_CPU = (
     "one thread; routing redrawn before every call; configurations in random order in each round, "
-    "the control kernel "
-    "beside each; weights and caches rotate through more than the last-level cache; time_s is the "
-    "median over rounds; "
-    "outputs checked against float64"
+    "the control kernel beside each; weights and caches rotate through more than the last-level "
+    "cache; time_s is the median over rounds; outputs checked against float64"
 )
 METHOD_ACCELERATOR = (
     "device events around the second of two graph replays where mode is graph, both queued behind "
-    "a spin, with the "
-    "control kernel between them; routing redrawn before every sample; configurations in random "
-    "order in each round; "
-    "weights and caches rotate through more than the last-level cache; time_s is the median over "
-    "rounds; outputs "
-    "checked against float64"
+    "a spin, with the control kernel between them; routing redrawn before every sample; "
+    "configurations in random order in each round; weights and caches rotate through more than "
+    "the last-level cache; time_s is the median over rounds; outputs checked against float64"
 )

@@ -374,8 +374,8 @@ def draw_own_hardware() -> None:
             key="hw_chip",
             placeholder="none: roofline",
             help=(
-                "Its measured kernels then apply. Bandwidth and peaks must agree; memory and "
-                "link may differ."
+                "Its measured kernels then apply. Bandwidth and peaks must agree; memory and link "
+                "may differ."
             ),
         )
         st.text_input(

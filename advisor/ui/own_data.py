@@ -306,8 +306,8 @@ def ranks_banner(scenario: Scenario) -> None:
     )
     if scenario == scenario.on_assumed_ranks():
         text = (
-            f"Your loads are of {counted(layers, 'layer')} and {experts} experts; **this model "
-            "is another.**"
+            f"Your loads are of {counted(layers, 'layer')} and {experts} experts; **this model is "
+            "another.**"
         )
     elif scenario.expert_parallel == 1:
         text = f"**Experts touched** by {origin}; with EP above 1 its slowest rank too."

@@ -45,8 +45,7 @@ def bars_of_rounds(rows: pd.DataFrame, regrets: pd.DataFrame, decode: Decode | N
     ]
     said = (
         "What was asked of the second form of rounds; laboratories left out, engines that call "
-        "themselves immature "
-        "apart but where said. What was tried for those missed: "
+        "themselves immature apart but where said. What was tried for those missed: "
         "docs/decisions/0038-inputs-as-the-sources-state-them.md."
     )
     return bars_section("Bars of rounds", said, bars)
@@ -80,8 +79,8 @@ def _losses(mature: pd.DataFrame) -> Iterator[Bar]:
     false = float(said[~below].mean())
     good = (foreseen >= 0.25 and false <= 0.02) or (foreseen >= 0.45 and false <= 0.05)
     figure = (
-        f"{percent(foreseen, 0)} of {int(below.sum())}, {percent(false)} of "
-        f"{int((~below).sum())} false"
+        f"{percent(foreseen, 0)} of {int(below.sum())}, {percent(false)} of {int((~below).sum())} "
+        "false"
     )
     yield Bar("slowdowns foreseen", ">= 25 % at <= 2 % false, or >= 45 % at <= 5 %", figure, good)
     grid = mature[mature["source"] == GRID]

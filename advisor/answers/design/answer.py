@@ -394,8 +394,8 @@ def infeasible(space: DesignSpace) -> Infeasible:
     remedy = _remedy(space, nearest, counts["memory"])
     message = (
         f"No design keeps every limit. {reason[0].upper()}{reason[1:]} rules out {counts[most]:,} "
-        f"of {len(space):,}. Nearest: {space.describe(nearest)}; it breaks only "
-        f"{broken_text}, by {beyond:.0%}. {remedy}"
+        f"of {len(space):,}. Nearest: {space.describe(nearest)}; it breaks only {broken_text}, by "
+        f"{beyond:.0%}. {remedy}"
     )
     return Infeasible(message, nearest, breaks, {name: n for name, n in counts.items() if n})
 
@@ -461,8 +461,8 @@ def sensitivity_text(results: Sequence[Sensitivity]) -> str:
             f"Under each of {n}, the recommended design stays within {FLIP_REGRET:.0%} of the best."
         )
     return (
-        f"Under {count} of {n}, the recommended design is over {FLIP_REGRET:.0%} behind the "
-        "best, or no longer allowed."
+        f"Under {count} of {n}, the recommended design is over {FLIP_REGRET:.0%} behind the best, "
+        "or no longer allowed."
     )
 
 
@@ -504,9 +504,8 @@ def _warnings(
     if one_law is not None:
         warnings.append(
             f"By {ONE_LAW} alone {space.describe(one_law.index)} would gain "
-            f"{one_law.objective_gain.value:.2f}x; "
-            f"its quality may be only {one_law.quality_range[0]:.0%}: train a small pair before "
-            "you trust it."
+            f"{one_law.objective_gain.value:.2f}x; its quality may be only "
+            f"{one_law.quality_range[0]:.0%}: train a small pair before you trust it."
         )
     if (
         chosen.tokens_per_parameter is not None
@@ -514,8 +513,7 @@ def _warnings(
     ):
         warnings.append(
             f"{chosen.tokens_per_parameter:.0f} training tokens per parameter: below about 20, "
-            "reasoning is reported "
-            "to suffer from sparsity (arXiv:2508.18672)."
+            "reasoning is reported to suffer from sparsity (arXiv:2508.18672)."
         )
     if chosen.corners:
         warnings.append(

@@ -488,8 +488,8 @@ def headline(space: DesignSpace, chosen: Candidate | None) -> str:
     if not keeps_baseline(space, chosen):
         gain_phrase = gain_words(space, chosen).replace("as fast", "faster")
         return (
-            f"Build {design_words(space, chosen, width='')}: {gain_phrase}{than} {baseline_words}, "
-            "at equal quality"
+            f"Build {design_words(space, chosen, width='')}: {gain_phrase}{than} "
+            f"{baseline_words}, at equal quality"
         )
     baseline_words += k_words(space, baseline.served.n_draft[:, 0].tolist())
     if own_design(space, chosen):

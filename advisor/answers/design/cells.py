@@ -59,8 +59,7 @@ def parse_place(text: str, own: str = "") -> Place:
     if match is None or match["id"] not in known:
         raise AdvisorError(
             f"accelerator {text[:80]!r} is unknown; give an id of `advisor hardware`, e.g. "
-            "h100-sxm, or 2xh100-sxm for "
-            "two that share each matrix"
+            "h100-sxm, or 2xh100-sxm for two that share each matrix"
         )
     return Place(match["id"], None if match["gpus"] is None else int(match["gpus"]))
 
@@ -147,9 +146,8 @@ class DesignCells:
         ]
         apart = [
             f"{space.setup.place}: a plain step of the baseline by its own measured kernels "
-            "differs by "
-            f"{space.measured_gap:+.0%} from the fit that costs all designs; gains over it are "
-            "not told there."
+            f"differs by {space.measured_gap:+.0%} from the fit that costs all designs; gains "
+            "over it are not told there."
             for space in self.spaces
             if abs(space.measured_gap) > MAX_MEASURED_GAP
         ]

@@ -177,8 +177,7 @@ def _known_price(setup: Setup) -> float:
     if known is None:
         raise AdvisorError(
             f"no price is known for {setup.hardware.name}; give price_usd_per_hour, or the "
-            "objective "
-            "tokens_per_s_per_gpu, which ranks designs alike"
+            "objective tokens_per_s_per_gpu, which ranks designs alike"
         )
     return known.value
 
@@ -210,13 +209,10 @@ def _batch_shares(
 
 NOTE = (
     "Routing moves with the design: skew, affinity and stickiness follow the measured class "
-    "presets along the shared "
-    "share and the number of experts (interpolated between classes that were measured alike), "
-    "scaled to "
-    "the baseline's own preset. The further a design is from the baseline, the wider its band. "
-    "Opened in Serve, a "
-    "design keeps that routing, and has its own measured kernels where there are any, not the "
-    "fitted ones."
+    "presets along the shared share and the number of experts (interpolated between classes that "
+    "were measured alike), scaled to the baseline's own preset. The further a design is from the "
+    "baseline, the wider its band. Opened in Serve, a design keeps that routing, and has its own "
+    "measured kernels where there are any, not the fitted ones."
 )
 
 

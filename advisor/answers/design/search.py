@@ -107,8 +107,7 @@ def design_space(
             *notes,
             (
                 "Training tokens not given: the quality law is evaluated at its largest compute, "
-                "1e22 "
-                "FLOP."
+                "1e22 FLOP."
             ),
         )
     gap, note = measured_gap(measured_setup, setup, checked_question, baseline.served)
@@ -147,9 +146,8 @@ def _check_size(n_designs: int, n_batches: int, n_drafts: int) -> None:
     if n_designs > MAX_DESIGNS or n_designs * n_batches * n_drafts > _MAX_CELLS:
         raise AdvisorError(
             f"{n_designs:,} designs at {n_batches} batches and {n_drafts} draft lengths are too "
-            "many "
-            f"for one search (at most {MAX_DESIGNS:,} designs, {_MAX_CELLS:,} combinations); thin "
-            "grid or batches"
+            f"many for one search (at most {MAX_DESIGNS:,} designs, {_MAX_CELLS:,} combinations); "
+            "thin grid or batches"
         )
 
 

@@ -411,10 +411,9 @@ def measured_gap(
     lengths = [str(k) for k in dict.fromkeys(served.n_draft[:, 0].tolist())]
     k = f"K = {lengths[0]}" if len(lengths) == 1 else f"K = {', '.join(lengths)} by batch"
     note = (
-        f"Designs are compared by fitted kernels, by which the baseline has {fit_speedup:.2f}x and "
-        f"{fit_tpot_ms:.2f} ms at {k}, the fastest by the fit. Its own measured rows, used "
-        "elsewhere, give "
-        f"{speedup:.2f}x and {tpot_ms:.2f} ms there."
+        f"Designs are compared by fitted kernels, by which the baseline has {fit_speedup:.2f}x "
+        f"and {fit_tpot_ms:.2f} ms at {k}, the fastest by the fit. Its own measured rows, used "
+        f"elsewhere, give {speedup:.2f}x and {tpot_ms:.2f} ms there."
     )
     return float(gaps[np.argmax(np.abs(gaps))]), note
 
@@ -589,8 +588,7 @@ class DesignSpace:
             )
             return (
                 f"{costed} baseline takes {slowest_s * 1e3:.1f} ms per output token, over the "
-                "limit of "
-                f"{limit_s * 1e3:g} ms."
+                f"limit of {limit_s * 1e3:g} ms."
             )
         return ""
 

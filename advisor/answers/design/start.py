@@ -118,8 +118,7 @@ class TypedShape:
         extra = f" m{self.mtp_modules}" if self.mtp_modules else ""
         return (
             f"{self.layers}L h{self.hidden_size} N{self.n_experts} k{self.n_active} "
-            f"s{self.n_shared} "
-            f"w{self.expert_width}{extra}"
+            f"s{self.n_shared} w{self.expert_width}{extra}"
         )
 
 
@@ -171,8 +170,8 @@ def parse_experts(text: str, own: Experts) -> Experts:
     wrong_pieces = [piece for piece in pieces if not re.fullmatch(r"[NKSWnksw]\d+", piece)]
     if wrong_pieces:
         raise AdvisorError(
-            f"{wrong_pieces[0]!r} is no part of a design; type experts alone, like {own.text} "
-            "or 8 of 256"
+            f"{wrong_pieces[0]!r} is no part of a design; type experts alone, like {own.text} or "
+            "8 of 256"
         )
     typed = {piece[0].upper(): piece for piece in pieces}
     n = int(typed.get("N", f"N{own.n_experts}")[1:][:12])
@@ -200,8 +199,8 @@ def _checked(shape: TypedShape, typed_text: str) -> TypedShape:
     if shape.query_heads % min(shape.kv_heads, shape.query_heads):
         raise AdvisorError(
             f"shape {typed_text!r}: {shape.query_heads} attention heads are not divided by "
-            f"{shape.kv_heads} with keys and "
-            f"values; give both, e.g. a{8 * max(1, shape.query_heads // 8)} g8"
+            f"{shape.kv_heads} with keys and values; give both, e.g. "
+            f"a{8 * max(1, shape.query_heads // 8)} g8"
         )
     return shape
 
@@ -339,11 +338,9 @@ def start_from_size(
         why = "" if like is not None else f"The {chosen} {_targets_text(targets)}. "
         note = (
             f"Start: layers of {near.name} ({_layers_text(near)}); equal quality: as good as it. "
-            f"{why}Its {depth} "
-            f"layers are not scaled (hidden size {near.hidden_size:,}); {mix} "
-            f"({counts.total / 1e9:.1f} B total, "
-            f"{counts.active_nonembedding / 1e9:.2f} B active; the width is a multiple of "
-            f"{RANK_WIDTH_MULTIPLE})."
+            f"{why}Its {depth} layers are not scaled (hidden size {near.hidden_size:,}); {mix} "
+            f"({counts.total / 1e9:.1f} B total, {counts.active_nonembedding / 1e9:.2f} B active; "
+            f"the width is a multiple of {RANK_WIDTH_MULTIPLE})."
         )
         name = f"{counts.total / 1e9:.0f}b-n{moe.n_experts}k{moe.n_active}s{moe.n_shared}w{moe.expert_width}"  # noqa: E501
         return Start(_with_config(scenario, name, config), note)
@@ -355,8 +352,8 @@ def start_from_size(
     sizes = sorted(float(parameter_counts(model).total) for model in _shipped())
     raise AdvisorError(
         f"no shipped model can be widened or thinned to {_targets_text(targets)} (they have "
-        f"{sizes[0] / 1e9:,.3g} to "
-        f"{sizes[-1] / 1e9:,.0f} B in all); change a target, or type a shape like {SHAPE_EXAMPLE}"
+        f"{sizes[0] / 1e9:,.3g} to {sizes[-1] / 1e9:,.0f} B in all); change a target, or type a "
+        f"shape like {SHAPE_EXAMPLE}"
     )
 
 
@@ -388,8 +385,8 @@ def _assumed(shape: TypedShape, text: str) -> str:
     """What was assumed because nobody typed it."""
     typed = {piece.strip("0123456789,").lower() for piece in text.split()}
     heads = (
-        f"{shape.query_heads} attention heads of {shape.head_dim}, {shape.kv_heads} with keys "
-        "and values"
+        f"{shape.query_heads} attention heads of {shape.head_dim}, {shape.kv_heads} with keys and "
+        "values"
     )
     parts = [(("a", "g", "d"), heads), (("v",), f"a vocabulary of {shape.vocabulary:,}")]
     assumed = [words for letters, words in parts if not typed & set(letters)]
@@ -485,8 +482,7 @@ def design_config(space: DesignSpace, index: int) -> dict[str, Any]:
     if space.body[index]:
         raise AdvisorError(
             "a design with another depth or other heads is not written as a config.json; choose "
-            "one with the "
-            "baseline's own, or change the layer keys by hand"
+            "one with the baseline's own, or change the layer keys by hand"
         )
     return experts_config(space, experts_of(space, index))
 
@@ -512,8 +508,7 @@ def config_with(config: dict[str, Any], wanted: Architecture) -> dict[str, Any]:
             return changed
     raise AdvisorError(
         f"this model's config.json cannot express the design ({problem}); choose a candidate with "
-        "the baseline's own "
-        "shared experts, or another baseline"
+        "the baseline's own shared experts, or another baseline"
     )
 
 

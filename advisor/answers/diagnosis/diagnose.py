@@ -207,8 +207,8 @@ def verdict_text(
         return foreseen
     if not compared or verdict == "unknown":
         return (
-            "No fault found here. Add a run with drafts and one without: their gap says where "
-            "to look."
+            "No fault found here. Add a run with drafts and one without: their gap says where to "
+            "look."
         )
     if (worst := unforeseen(compared)) is not None:
         cause = _cause(compared, suspect)
@@ -371,8 +371,8 @@ def predicted_text(compared: Sequence[Comparison]) -> str:
         if rows[1:]:
             ends += f", {_at(*rows[-1])}"
         return (
-            f"{k_and_place} is predicted to gain at each batch tried: {ends}{within}. "
-            "Add what was measured without and with drafts."
+            f"{k_and_place} is predicted to gain at each batch tried: {ends}{within}. Add what "
+            "was measured without and with drafts."
         )
     worst, row = min(losses, key=lambda pair: pair[1].predicted)
     pays = f"gain {_at(*gains[-1])} and to " if gains else ""
@@ -468,8 +468,7 @@ def _chosen(comparison: Comparison) -> str:
     )
     return (
         f"K = {choice.n_draft}, predicted {amount(choice.speedup, 'x')} "
-        f"({amount(choice.speedup_low, 'x')} to "
-        f"{amount(choice.speedup_high, 'x')}){carried}"
+        f"({amount(choice.speedup_low, 'x')} to {amount(choice.speedup_high, 'x')}){carried}"
     )
 
 
@@ -703,8 +702,8 @@ def _unpredicted_text(run: Run, lacks: Sequence[str]) -> str:
     )
     if speedup is not None and missing_text:
         return (
-            f"Measured {speedup:.2f}x{at}. Whether that is foreseen depends on what is not "
-            f"said: {missing_text}."
+            f"Measured {speedup:.2f}x{at}. Whether that is foreseen depends on what is not said: "
+            f"{missing_text}."
         )
     if missing_text:
         return f"The server cannot be predicted before this is said: {missing_text}."

@@ -284,8 +284,8 @@ def limit_suspected(run: Run) -> str:
         return ""
     return (
         f"First suspect: with speculation SGLang admits {admitted:.0f} requests unless "
-        "--max-running-requests says "
-        f"{batch:,.0f}: set it, or give your launch line to be judged by it."
+        f"--max-running-requests says {batch:,.0f}: set it, or give your launch line to be judged "
+        "by it."
     )
 
 

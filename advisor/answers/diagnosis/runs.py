@@ -127,8 +127,7 @@ def plain_by_absence(rows: Sequence[Run], servers: Sequence[Run]) -> tuple[list[
         if row.form in counting and _drafts({**_own(row, rows, servers), **row.facts}) is None:
             sentences.append(
                 f"{row.place}: taken as the run without speculation, since no accepted length is "
-                "printed there and one "
-                f"is in {counting[row.form]}"
+                f"printed there and one is in {counting[row.form]}"
             )
             row = replace(row, facts={**row.facts, "draft_tokens_k": 0})
         out.append(row)
@@ -412,8 +411,7 @@ def _without_contradiction(row: Run, out: LoadedRuns) -> Run:
         return row
     reason = (
         f"an accepted length of {length:g} beside K = 0: a server without speculation accepts no "
-        "drafts; give each run "
-        "the launch line it was served with"
+        "drafts; give each run the launch line it was served with"
     )
     if (row.file, row.line) not in {(file, line) for file, line, _ in out.refused}:
         out.refused.append((row.file, row.line, reason))

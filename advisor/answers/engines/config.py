@@ -155,8 +155,8 @@ def merged_rows(ranges: Sequence[KRange]) -> tuple[tuple[int, int, int], ...]:
         if item.batch_start != expected or item.batch_end < item.batch_start or item.k_running < 0:
             raise AdvisorError(
                 f"schedule range {item.batch_start}-{item.batch_end} with K={item.k_running}: "
-                "expected it to start at "
-                f"batch {expected}, not to end before it starts, and K >= 0"
+                f"expected it to start at batch {expected}, not to end before it starts, and K >= "
+                "0"
             )
         if rows and rows[-1][2] == item.k_running:
             rows[-1] = (rows[-1][0], item.batch_end, item.k_running)

@@ -191,8 +191,8 @@ def method_for(setup: Setup, engine: str) -> str:
     read = f" {rule.reviewed.version}" if rule.reviewed else ""
     raise AdvisorError(
         f"{rule.name}{read} does not run the multi-token-prediction module of {family} models: it "
-        "refuses the method "
-        f"or has no such draft model; {instead}choose another drafter, e.g. eagle3 or ngram"
+        f"refuses the method or has no such draft model; {instead}choose another drafter, e.g. "
+        "eagle3 or ngram"
     )
 
 

@@ -148,9 +148,8 @@ def _graphs(
     ]
     return [
         f"CUDA graphs of up to {sizes[-1]:,} tokens are captured, since rounds of the schedule "
-        f"are above the {captured_tokens:,} "
-        f"that {request.graphs.release} captures by itself: that takes memory and time at the start"
-        + request.priced_again(sizes[-1])
+        f"are above the {captured_tokens:,} that {request.graphs.release} captures by itself: "
+        "that takes memory and time at the start" + request.priced_again(sizes[-1])
     ]
 
 

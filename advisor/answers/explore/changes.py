@@ -273,8 +273,7 @@ def _without_release(scenario: Scenario) -> tuple[str, ...]:
         (
             (
                 "Its captured CUDA graphs are not stated: neither padding nor steps without one "
-                "are "
-                "charged."
+                "are charged."
             ),
         )
         if stated
@@ -285,8 +284,8 @@ def _without_release(scenario: Scenario) -> tuple[str, ...]:
 _NOTES = (
     "Another model to train: quality is held equal by published scaling laws.",
     (
-        "Routing is assumed to move with the design; as a scenario of its own it takes its class's "
-        "default."
+        "Routing is assumed to move with the design; as a scenario of its own it takes its "
+        "class's default."
     ),
 )
 
@@ -325,8 +324,7 @@ def design_standing(setup: Setup) -> DesignStanding | None:
     if abs(space.measured_gap) > MAX_MEASURED_GAP:
         text = (
             f"Its experts were measured, and a plain step differs by {space.measured_gap:+.0%} "
-            "from the fit by which "
-            "other designs are costed: they are not ranked against it here."
+            "from the fit by which other designs are costed: they are not ranked against it here."
         )
     else:
         text = _sentence(space, best, fastest)
@@ -347,8 +345,7 @@ def _sentence(space: DesignSpace, best: Candidate, fastest: Candidate) -> str:
         return (
             f"{space.baseline_problem} Of designs that do, at equal quality, {k_over_n(best)} has "
             f"{best.speedup_gain.value:.2f} times its speedup and {other}is "
-            f"{fastest.tpot_gain.value:.2f} times as "
-            "fast per token."
+            f"{fastest.tpot_gain.value:.2f} times as fast per token."
         )
     losses = [
         f"to {k_over_n(candidate)}{_weights(space, candidate)} by {1 - 1 / gain.value:.0%} "

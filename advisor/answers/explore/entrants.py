@@ -68,8 +68,7 @@ class ModelFilter:
             if not fnmatch.filter(known, name):
                 raise AdvisorError(
                     f"no shipped model is called {name[:60]!r}; give ids or patterns such as "
-                    "qwen3*, as `advisor "
-                    "models` lists them, or a config.json with --config"
+                    "qwen3*, as `advisor models` lists them, or a config.json with --config"
                 )
         for what in ("total", "active"):
             least = getattr(self, f"min_{what}_params")
@@ -464,8 +463,7 @@ class Scores:
                 except ValueError as error:
                     raise AdvisorError(
                         f"{self.file_name}: {column[:60]} of {model[:60]} is {text[:40]!r}, not a "
-                        "number; choose a "
-                        "column of numbers"
+                        "number; choose a column of numbers"
                     ) from error
                 if not math.isfinite(numbers[model]):
                     raise AdvisorError(

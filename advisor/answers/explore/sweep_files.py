@@ -32,8 +32,8 @@ _AHEAD = 2
 """Parts handed out for each worker: one in work, one waiting. [-]"""
 _LOST = (
     "a worker ended before its part was done (stopped from outside, or out of memory); the parts "
-    "written are kept: "
-    "give the same command again to go on, with fewer workers if memory was short"
+    "written are kept: give the same command again to go on, with fewer workers if memory was "
+    "short"
 )
 Show = Callable[[float], None]
 
@@ -106,8 +106,7 @@ def _open(plan: SweepPlan, folder: Path) -> None:
     if not isinstance(written, dict) or written.get("digest") != plan.digest:
         raise AdvisorError(
             f"{shown_path(folder)} holds another sweep (settings in another order count as one), "
-            "or one by other "
-            "constants or another release; give a new folder"
+            "or one by other constants or another release; give a new folder"
         )
 
 
@@ -240,8 +239,7 @@ def read_sweep(files: Sequence[tuple[str, bytes]], max_rows: int = MAX_ROWS) -> 
         if rows > max_rows:
             raise AdvisorError(
                 f"{_shown(name)}: with it there are {rows:,} rows; at most {max_rows:,} are read "
-                "here: ask larger "
-                "sweeps with DuckDB (docs/sweeps.md), or give some of the parts"
+                "here: ask larger sweeps with DuckDB (docs/sweeps.md), or give some of the parts"
             )
         tables.append((_shown(name), file))
     makers = {name: _made_by(file) for name, file in tables}
@@ -250,8 +248,7 @@ def read_sweep(files: Sequence[tuple[str, bytes]], max_rows: int = MAX_ROWS) -> 
         if maker != makers[first]:
             raise AdvisorError(
                 f"{name} was made by {_by_words(maker)}, {first} by {_by_words(makers[first])}: "
-                "numbers of the two "
-                "do not compare; give the files of one sweep"
+                "numbers of the two do not compare; give the files of one sweep"
             )
     frame = pd.concat([_frame(name, file) for name, file in tables], ignore_index=True)
     sweep = sweep_from(frame, makers[first])

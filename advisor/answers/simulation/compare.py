@@ -46,10 +46,8 @@ accepted nothing."""
 _MAX_DEPTH = 6
 _FORMATS = (
     "give JSON ([3, 0, 2] or [[3, 0, 2], [1, 1]]: accepted drafts of each step, one list for each "
-    "request), vLLM's "
-    "replies with --per-request-spec-decode-metrics detailed, one to a line or in a list, or CSV "
-    "with a column "
-    "`accepted` and, for several requests, a column `request`"
+    "request), vLLM's replies with --per-request-spec-decode-metrics detailed, one to a line or "
+    "in a list, or CSV with a column `accepted` and, for several requests, a column `request`"
 )
 
 
@@ -69,8 +67,8 @@ def recorded(data: bytes, file_name: str) -> RecordedSteps:
     rows = _json_rows(text, file_name) if text.lstrip()[0] in "[{" else _csv_rows(text, file_name)
     if len(rows) > MAX_TRACE_REQUESTS or sum(map(len, rows)) > MAX_TRACE_STEPS:
         raise AdvisorError(
-            f"{file_name} holds {len(rows):,} requests and {sum(map(len, rows)):,} steps; "
-            f"at most {MAX_TRACE_REQUESTS:,} and {MAX_TRACE_STEPS:,} are read"
+            f"{file_name} holds {len(rows):,} requests and {sum(map(len, rows)):,} steps; at most "
+            f"{MAX_TRACE_REQUESTS:,} and {MAX_TRACE_STEPS:,} are read"
         )
     return RecordedSteps.from_array(rows)
 
@@ -253,9 +251,8 @@ class SimulationPlan:
             fitting = max(1, int(self.most_iterations * LONGEST_S / asked_s))
             raise AdvisorError(
                 f"{self.requests:,} requests and {self.iterations:,} iterations under "
-                f"{n_policies} policies would take "
-                f"about {asked_s / 60:.0f} minutes; ask for fewer requests, or for at most "
-                f"{fitting:,} iterations"
+                f"{n_policies} policies would take about {asked_s / 60:.0f} minutes; ask for "
+                f"fewer requests, or for at most {fitting:,} iterations"
             )
 
 
@@ -312,8 +309,8 @@ class SimulationReport:
         if self.requests == plan.requests:
             return f"{mean}."
         return (
-            f"{self.requests:,} requests instead of {plan.requests:,}, so that the batch is "
-            f"full once. {mean}."
+            f"{self.requests:,} requests instead of {plan.requests:,}, so that the batch is full "
+            f"once. {mean}."
         )
 
     def of(self, policy: str) -> PolicyOutcome:

@@ -166,8 +166,8 @@ def gaps(fields: Fields, architecture: Architecture) -> list[str]:
     if fields.flag("use_cla"):
         cache = gb(float(kv_bytes(architecture, 1_000_000)))
         sentences.append(
-            "layers that share one KV cache are counted with a cache of their own: "
-            f"at most {cache} per million tokens, in 16 bits"
+            "layers that share one KV cache are counted with a cache of their own: at most "
+            f"{cache} per million tokens, in 16 bits"
         )
     if fields.get("per_layer_config"):
         sentences.append(
@@ -180,9 +180,8 @@ def gaps(fields: Fields, architecture: Architecture) -> list[str]:
     if architecture.table_params:
         sentences.append(
             f"n-gram tables hold {gb(table_bytes(architecture))} in the format of attention, of "
-            "GPU memory unless the "
-            "engine keeps them in the host's, as vLLM does by itself; looking them up takes no "
-            "time here"
+            "GPU memory unless the engine keeps them in the host's, as vLLM does by itself; "
+            "looking them up takes no time here"
         )
     stages = dspark_stages(fields)
     moe = architecture.moe
@@ -191,8 +190,8 @@ def gaps(fields: Fields, architecture: Architecture) -> list[str]:
         size = stages * experts * expert_params(moe) * BYTES_PER_WEIGHT[architecture.dtypes.routed]
         sentences.append(
             f"its {stages} DSpark stages draft a block at once and are no multi-token-prediction "
-            "modules: take the "
-            f"drafter dspark, which leaves out their {gb(size)} of experts ({experts} a stage)"
+            f"modules: take the drafter dspark, which leaves out their {gb(size)} of experts "
+            f"({experts} a stage)"
         )
     return sentences
 
@@ -304,8 +303,8 @@ def _language_model(
         config = parse_json(config, file_name)
     elif not isinstance(config, Mapping):
         raise AdvisorError(
-            f"{file_name}: got a value of type {type(config).__name__}, expected an object; "
-            "give the parsed config.json or its text"
+            f"{file_name}: got a value of type {type(config).__name__}, expected an object; give "
+            "the parsed config.json or its text"
         )
     _refuse_other_files(Fields(config, file_name))
     return _unwrapped(Fields(config, file_name), warnings)
@@ -383,14 +382,13 @@ def _refuse_model_type(fields: Fields) -> None:
     model_type = fields.text("model_type")
     if model_type in refused():
         fields.refuse(
-            f"model_type {model_type} cannot be imported: {refused()[model_type]}; "
-            "expected a decoder-only language model; choose another model"
+            f"model_type {model_type} cannot be imported: {refused()[model_type]}; expected a "
+            "decoder-only language model; choose another model"
         )
     if fields.flag("is_encoder_decoder"):
         fields.refuse(
             "is_encoder_decoder is true, expected a decoder-only language model, because an "
-            "encoder-decoder's step "
-            "also attends to an encoder; choose another model"
+            "encoder-decoder's step also attends to an encoder; choose another model"
         )
     if fields.get("block_configs") is not None:
         fields.refuse(
@@ -422,8 +420,7 @@ def _dialect(fields: Fields, warnings: list[str]) -> Dialect:
     if dialect is None:
         warnings.append(
             f"model_type {model_type[:60] or '(none)'} is not known: imported as plain attention "
-            "and standard key "
-            "names; check the totals against the model card"
+            "and standard key names; check the totals against the model card"
         )
         dialect = Dialect()
     if dialect.quirk:

@@ -60,8 +60,8 @@ def _listed(fields: Fields, n_layers: int) -> list[LayerKind] | None:
             if kind is None:
                 fields.refuse(
                     f"{key}[{i}] is {str(name)[:40]!r}, expected one of "
-                    f"{', '.join(sorted(layer_names()))}; "
-                    "write the nearest kind that this list knows"
+                    f"{', '.join(sorted(layer_names()))}; write the nearest kind that this list "
+                    "knows"
                 )
             kinds.append(kind)
         return kinds
@@ -97,8 +97,7 @@ def _kimi_delta_layers(block: Fields, n_layers: int) -> list[LayerKind]:
     if any(layer > n_layers - 1 + first for layer in (*linear, *full)):
         block.refuse(
             f"kda_layers and full_attn_layers name both layer 0 and layer {n_layers} of "
-            f"{n_layers} layers; expected "
-            f"{first} to {n_layers - 1 + first}; correct the lists"
+            f"{n_layers} layers; expected {first} to {n_layers - 1 + first}; correct the lists"
         )
     return ["linear" if i + first in linear else "full" for i in range(n_layers)]
 
@@ -242,8 +241,8 @@ def expert_count(fields: Fields, n_layers: int, warnings: list[str]) -> int:
     if n_experts is None and source.find(*TOP_K_KEYS) and source.find("moe_intermediate_size"):
         raise AdvisorError(
             f"{source.where}: {source.find(*TOP_K_KEYS)} and moe_intermediate_size describe "
-            "routed experts, but their "
-            f"number is missing; expected one of {', '.join(EXPERT_COUNT_KEYS)}"
+            "routed experts, but their number is missing; expected one of "
+            f"{', '.join(EXPERT_COUNT_KEYS)}"
         )
     return 0 if n_experts is None or n_experts <= 1 else n_experts
 
@@ -283,8 +282,7 @@ def _routed_layers(fields: Fields, n_layers: int) -> list[bool]:
             if name not in (*_SPARSE_NAMES, "dense"):
                 fields.refuse(
                     f"mlp_layer_types[{i}] is {str(name)[:40]!r}, expected dense, sparse, moe or "
-                    "hash_moe; "
-                    "correct the list"
+                    "hash_moe; correct the list"
                 )
         return [name in _SPARSE_NAMES for name in names]
     chosen = _enumerated(fields, n_layers)
@@ -374,9 +372,8 @@ def _refuse_shared_banks(fields: Fields, count: int, n_experts: int) -> None:
         )
         fields.refuse(
             f"{stated}: its {count} routed layers share {banks} banks of {n_experts} experts, "
-            "which is not modelled: a "
-            f"bank for each layer would be {count / banks:g} times their weights; expected "
-            "experts of each layer's own"
+            f"which is not modelled: a bank for each layer would be {count / banks:g} times their "
+            "weights; expected experts of each layer's own"
         )
 
 
@@ -416,8 +413,8 @@ def build_moe(
     zero = fields.optional_count("zero_expert_num", maximum=MAX_EXPERTS) or 0
     if active > n_experts + zero:
         fields.refuse(
-            f"experts per token {active} exceeds the {n_experts} routed experts; "
-            f"expected 1 to {n_experts}; correct {source.find(*TOP_K_KEYS)}"
+            f"experts per token {active} exceeds the {n_experts} routed experts; expected 1 to "
+            f"{n_experts}; correct {source.find(*TOP_K_KEYS)}"
         )
     width = source.collapsed(
         *EXPERT_WIDTH_KEYS, minimum=1, maximum=MAX_WIDTH, warnings=warnings, n_layers=n_layers

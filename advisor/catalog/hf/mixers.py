@@ -182,8 +182,7 @@ def _head_dim(fields: Fields, hidden: int, heads: int, *first: str) -> int:
     if hidden % heads:
         fields.refuse(
             f"hidden_size {hidden} is not divisible by num_attention_heads {heads} and head_dim "
-            "is missing; "
-            "expected one of the two; add head_dim or correct the head count"
+            "is missing; expected one of the two; add head_dim or correct the head count"
         )
     return hidden // heads
 
@@ -429,8 +428,8 @@ def _compression_rate(fields: Fields, kind: LayerKind) -> int:
     if name is None:
         fields.refuse(
             "a layer of full attention stands among compressed ones; expected "
-            "compressed_sparse_attention, "
-            "heavily_compressed_attention or sliding_attention in layer_types; correct the list"
+            "compressed_sparse_attention, heavily_compressed_attention or sliding_attention in "
+            "layer_types; correct the list"
         )
     rates = fields.block("compress_rates")
     rate = rates.optional_count(name, minimum=1, maximum=1_000_000) if rates else None
@@ -461,9 +460,8 @@ def linear_mixer(fields: Fields, hidden: int) -> Mixer:
     if not lightning:
         fields.refuse(
             "there are linear-attention layers but none of the keys that size them "
-            "(linear_num_value_heads, "
-            "linear_attn_config, linear_num_heads, mamba_num_heads, mamba_d_state, conv_L_cache); "
-            "add them, or download the model's complete config.json"
+            "(linear_num_value_heads, linear_attn_config, linear_num_heads, mamba_num_heads, "
+            "mamba_d_state, conv_L_cache); add them, or download the model's complete config.json"
         )
     return _lightning(fields, hidden)
 

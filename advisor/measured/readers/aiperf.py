@@ -122,10 +122,8 @@ def _count_warnings(rows: Sequence[Mapping[str, Metric]]) -> list[str]:
         ):
             return [
                 f"the tool counted {ours:g} output tokens per request, the server {theirs:g}: "
-                "times per token, and an "
-                "accepted length computed from them, rest on the tool's own tokenizer; run it "
-                "with the "
-                "model's tokenizer or with server token counts"
+                "times per token, and an accepted length computed from them, rest on the tool's "
+                "own tokenizer; run it with the model's tokenizer or with server token counts"
             ]
     return []
 

@@ -391,8 +391,8 @@ def model_cells(
         if path != paths[0] and isinstance(stated, str) and name != stated:
             field_name = path.rpartition(".")[2]
             notes.add(
-                f"model_id taken from {field_name} ({shorten(name)}): {shorten(stated)!r} names no "
-                "known model"
+                f"model_id taken from {field_name} ({shorten(name)}): {shorten(stated)!r} names "
+                "no known model"
             )
     return Cells([name for name, _ in chosen], [path for _, path in chosen]), sorted(notes)
 
@@ -484,10 +484,9 @@ def finish_serve(frame: pd.DataFrame) -> list[str]:
     varying = frame["draft_tokens_k"].isna().to_numpy() & ~np.isnan(per_draft)
     if varying.any():
         notes.append(
-            f"draft length varied in {counted(int(varying.sum()), 'row')} "
-            f"(mean {np.nanmean(per_draft[varying]):.2f}); state K. Acceptance by position is "
-            "left out: the later "
-            "positions were not drafted in every round"
+            f"draft length varied in {counted(int(varying.sum()), 'row')} (mean "
+            f"{np.nanmean(per_draft[varying]):.2f}); state K. Acceptance by position is left out: "
+            "the later positions were not drafted in every round"
         )
     _drafted_positions(frame, varying)
     return notes

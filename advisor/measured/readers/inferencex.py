@@ -258,8 +258,8 @@ def _finish_turns(frame: pd.DataFrame) -> list[str]:
             "output_tok_per_s is the steady rate per GPU x n_gpu, and tpot_s the steady one"
         )
     notes.append(
-        "multi-turn run: turns share a prompt that the cache holds, so lengths are means of a wide "
-        "spread"
+        "multi-turn run: turns share a prompt that the cache holds, so lengths are means of a "
+        "wide spread"
     )
     return notes
 

@@ -151,8 +151,7 @@ def read_engine_steps(sample: Sample) -> RawRows:
     if (ok & rescaled).sum() > _CHANGED_SHARE * ok.sum():
         raise AdvisorError(
             f"{sample.name}: {(ok & rescaled).sum()} step_time_s of {ok.sum()} do not go with "
-            "their time_p10_s, the "
-            "fastest tenth; give the run's data.csv as it was written"
+            "their time_p10_s, the fastest tenth; give the run's data.csv as it was written"
         )
     raw.cells = cells
     raw.lines = table.lines[usable]

@@ -328,8 +328,7 @@ def unread_text(text: str) -> str:
     )
     return (
         f"Not read: {match[0]}. Say the accepted length; it is {length} if the rate is of all "
-        "drafted tokens, as in "
-        "vLLM's log."
+        "drafted tokens, as in vLLM's log."
     )
 
 
@@ -432,8 +431,8 @@ def read(sample: Sample) -> RawRows:
     ):
         raise AdvisorError(
             f"{sample.name} states several pairs of values "
-            f"({listed([pair.words for pair in best_pairs[:4]])}); keep one, or "
-            "give each a sentence with its concurrency or its K"
+            f"({listed([pair.words for pair in best_pairs[:4]])}); keep one, or give each a "
+            "sentence with its concurrency or its K"
         )
     raw = RawRows("points", np.arange(1, len(best_pairs) + 1), {})
     words = [pair.words for pair in best_pairs]

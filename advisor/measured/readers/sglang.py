@@ -99,8 +99,7 @@ def positive_or_none(value: Any) -> Any:
 
 MTP_AS_EAGLE = (
     "drafter mtp: SGLang runs a model's own MTP module as EAGLE (or NEXTN), and the file names no "
-    "draft checkpoint but "
-    "the model itself or a NextN copy"
+    "draft checkpoint but the model itself or a NextN copy"
 )
 _OWN_HEADS = frozenset({"NEXTN", "FROZEN_KV_MTP"})
 WITHOUT_STEPS = frozenset({"NGRAM", "DFLASH", "DSPARK"})

@@ -123,8 +123,7 @@ def _check_one_engine(ranks: Collection[str | None], example: str) -> None:
     if len(ranks) > 1:
         raise AdvisorError(
             f"the log mixes {len(ranks)} engines (data parallel), and a step of one waits for the "
-            "others; send one "
-            f"engine's lines, e.g. grep '{example}'"
+            f"others; send one engine's lines, e.g. grep '{example}'"
         )
 
 

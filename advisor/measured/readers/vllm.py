@@ -259,8 +259,8 @@ def _forward_row(record: dict[str, Any]) -> tuple[dict[str, Any] | None, str, st
         for rank in ranks
     ):
         reason = (
-            "timed with its drafter, so it is neither a forward pass of the target nor a round "
-            "as served; "
+            "timed with its drafter, so it is neither a forward pass of the target nor a round as "
+            "served; "
         )
         return None, "timing_scope", f"{reason}run it again with --exclude-drafter"
     drafts = {_whole(item.get("num_draft_tokens")) for item in requests}
@@ -273,8 +273,8 @@ def _forward_row(record: dict[str, Any]) -> tuple[dict[str, Any] | None, str, st
     query = queries.pop()
     if query != k + 1:
         reason = (
-            f"query_len {query} is not K + 1 = {k + 1}: a prefill or chunked case, not a "
-            "decoding step"
+            f"query_len {query} is not K + 1 = {k + 1}: a prefill or chunked case, not a decoding "
+            "step"
         )
         return None, "requests", reason
     contexts = [item.get("kv_len") for item in requests]
@@ -370,8 +370,7 @@ def read(sample: Sample) -> RawRows:
     if not any(records):
         raise AdvisorError(
             f"{sample.name} has the title {_TITLE!r} and no figures under it; paste the whole "
-            "block, with lines such "
-            "as `Mean TPOT (ms): 8.31`"
+            "block, with lines such as `Mean TPOT (ms): 8.31`"
         )
     raw = RawRows(
         "points",

@@ -86,8 +86,7 @@ def hardware(python: str) -> str:
 NOT_DRIVEN = (
     "for SGLang run `python -m sglang.bench_one_batch_server --load-format dummy ...` with "
     "SGLANG_SIMULATE_UNIFORM_EXPERTS=1 and read its file by `advisor ingest FILE --set "
-    "routing=round_robin`; "
-    "for TensorRT-LLM `trtllm-bench` and `advisor ingest FILE`"
+    "routing=round_robin`; for TensorRT-LLM `trtllm-bench` and `advisor ingest FILE`"
 )
 LEAST_ROWS = 3
 """Cells that a fit needs at least. [-]"""
@@ -363,8 +362,8 @@ def _next(plan: Plan, outcome: Outcome, program: str, typed: Sequence[str]) -> l
             )
         elif outcome.counts.keys() - {"ok", "skipped"}:
             next_step = (
-                f"the engine's reasons stand above and in {out}/engine.log; --drafter random "
-                "asks least of it"
+                f"the engine's reasons stand above and in {out}/engine.log; --drafter random asks "
+                "least of it"
             )
         else:
             next_step = f"measure the rest, with more --budget-s where it ended by itself: {again}"

@@ -298,8 +298,8 @@ def _problem(plan: Plan) -> str:
     """What is wrong with the plan, and what to give instead. "" for nothing."""
     if plan.engine not in ENGINES:
         return (
-            f"--engine {plan.engine} is not one of {', '.join(ENGINES)}; read other engines' "
-            "logs with `ingest`"
+            f"--engine {plan.engine} is not one of {', '.join(ENGINES)}; read other engines' logs "
+            "with `ingest`"
         )
     if plan.drafter not in DRAFTERS and not plan.drafter.startswith("draft:"):
         return f"--drafter {plan.drafter} is not one of {', '.join(DRAFTERS)} or draft:FOLDER"
@@ -311,8 +311,8 @@ def _problem(plan: Plan) -> str:
     ):
         if not values or min(values) < least:
             return (
-                f"{words} {','.join(map(str, values))}: give whole numbers from {least} on, "
-                f"e.g. {least},{least + 1}"
+                f"{words} {','.join(map(str, values))}: give whole numbers from {least} on, e.g. "
+                f"{least},{least + 1}"
             )
     whole = n_layers(plan.model)
     if plan.depths and not (len(plan.depths) == 2 and 0 < plan.depths[0] < plan.depths[1] < whole):
@@ -322,8 +322,8 @@ def _problem(plan: Plan) -> str:
             else f"its config has none of {', '.join(LAYER_COUNTS)}"
         )
         return (
-            f"--layers {','.join(map(str, plan.depths))}: {has}; give two depths below all, "
-            "e.g. 2,4"
+            f"--layers {','.join(map(str, plan.depths))}: {has}; give two depths below all, e.g. "
+            "2,4"
         )
     if plan.depths and (uneven := uneven_depths(plan.model, *plan.depths)):
         return f"--layers {','.join(map(str, plan.depths))}: {uneven}"
@@ -633,8 +633,7 @@ def model_config(plan: Plan) -> dict[str, Any]:
         if kind not in KINDS:
             raise ProfilingError(
                 f"{plan.name}: config.json names no `architectures`, and model_type {kind!r} is "
-                "not one of "
-                f"{', '.join(KINDS)}; add the engine's class to it"
+                f"not one of {', '.join(KINDS)}; add the engine's class to it"
             )
         config["architectures"] = [f"{kind.title().replace('_', '')}ForCausalLM"]
     config.setdefault("torch_dtype", "bfloat16")

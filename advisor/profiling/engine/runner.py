@@ -245,8 +245,7 @@ def require_engine(python: str, engine: str) -> None:
     if status:
         raise ProfilingError(
             f"{engine} is not installed for {python}; `make engine` installs its processor build "
-            "beside the advisor, "
-            "or give the Python that has it: --engine-python PATH"
+            "beside the advisor, or give the Python that has it: --engine-python PATH"
         )
 
 

@@ -291,7 +291,7 @@ def pareto_chart(
         for mark in marks
     )
     alt = (
-        f"Quality by the most cautious of three scaling laws against speed per token: "
+        "Quality by the most cautious of three scaling laws against speed per token: "
         f"{marks_text}. Up and right is better."
     )
     kinds = [
@@ -405,8 +405,7 @@ def _rule_alt(rule: BatchRule, share: Array, name: str) -> str:
 
     return (
         f"{name} of the best design by batch. Least time: {told(0)}. Largest speedup, a ratio: "
-        f"{told(1)}. The tint is "
-        f"the range within {NEAR_BEST:.0%} of the least time."
+        f"{told(1)}. The tint is the range within {NEAR_BEST:.0%} of the least time."
     )
 
 

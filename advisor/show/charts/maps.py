@@ -175,8 +175,7 @@ def design_regions_chart(found: RegionMap) -> Chart:
     cells = found.grid.T
     figure = new_figure(
         "Design to train, by batch and accelerator<br><sup>k/N, shared s, width w, K, and "
-        "expected loss<br>"
-        "against the cell's own best (%)</sup>",
+        "expected loss<br>against the cell's own best (%)</sup>",
         "Accelerator",
         BATCH,
         _REGION_HEAD_PX + _REGION_ROW_PX * len(cells) + 18 * len(found.regions),
@@ -257,12 +256,11 @@ def _region_hover(region_map: RegionMap, cell: int) -> str:
     likely_loss = f"{each.low:.1%} to {each.high:.1%}"
     best_alone = f"{space.describe(best_design)}, {best_tpot_s * 1e3:.2f} ms"
     return (
-        f"<b>{region.letter}: {region.words}</b><br>"
-        f"Batch {batch:,.0f} on {place}<br>"
-        f"{each.tpot_s * 1e3:.2f} ms per token at K = {each.n_draft}, {each.tier}<br>"
-        f"Expected loss {each.expected_loss:.1%} ({likely_loss}), central {each.loss:.1%}<br>"
-        f"Tie with the best in {each.chance:.0%}<br>"
-        f"Own best: {best_alone}{gain}"
+        f"<b>{region.letter}: {region.words}</b><br>Batch {batch:,.0f} on "
+        f"{place}<br>{each.tpot_s * 1e3:.2f} ms per token at K = {each.n_draft}, "
+        f"{each.tier}<br>Expected loss {each.expected_loss:.1%} ({likely_loss}), central "
+        f"{each.loss:.1%}<br>Tie with the best in {each.chance:.0%}<br>Own best: "
+        f"{best_alone}{gain}"
     )
 
 

@@ -83,9 +83,8 @@ def before_after_chart(curves: BeforeAfter) -> Chart:
     off_after = float((inside["after"] / inside["measured"] - 1.0).abs().mean())
     alt = (
         f"{title} against batch size for {what}: the refit changes the curve by {change:+.1%} in "
-        "the median; "
-        f"{len(inside)} of your points lie {off_before:.1%} off it before and {off_after:.1%} "
-        "after, in the mean."
+        f"the median; {len(inside)} of your points lie {off_before:.1%} off it before and "
+        f"{off_after:.1%} after, in the mean."
     )
     lines = {name: getattr(curves, name) for name in ("before", "after", "after_low", "after_high")}
     return Chart(figure, alt, pd.DataFrame({"batch_size": curves.batches, **lines}))
@@ -107,14 +106,13 @@ def acceptance_chart(lengths: pd.DataFrame) -> Chart:
     last = known.iloc[-1]
     end = lengths.iloc[-1]
     alt = (
-        f"Accepted length {last['accepted_length']:.2f} at K = {last['n_draft']:.0f}, the "
-        "longest measured"
+        f"Accepted length {last['accepted_length']:.2f} at K = {last['n_draft']:.0f}, the longest "
+        "measured"
     )
     if end["n_draft"] > last["n_draft"]:
         alt += (
             f"; {end['accepted_length']:.2f} ({end['low']:.2f} to {end['high']:.2f}) at K = "
-            f"{end['n_draft']:.0f} when "
-            "the last probability is held"
+            f"{end['n_draft']:.0f} when the last probability is held"
         )
     return Chart(figure, alt + ".", lengths)
 
@@ -264,10 +262,8 @@ def coverage_chart(errors: pd.DataFrame) -> Chart:
     first = errors.iloc[0]
     alt = (
         f"{first['coverage']:.0%} of {first['n']} measured speedups of {first['laboratories']} "
-        "laboratories, each "
-        f"counting alike ({first['group']}), lie in the likely range, on average "
-        f"±{first['width'] / 2:.0%}; the "
-        f"median error is {first['median_error']:.0%}."
+        f"laboratories, each counting alike ({first['group']}), lie in the likely range, on "
+        f"average ±{first['width'] / 2:.0%}; the median error is {first['median_error']:.0%}."
     )
     return Chart(figure, alt, errors)
 
@@ -301,8 +297,7 @@ def chances_chart(kept: pd.DataFrame) -> Chart:
     off = kept.loc[(kept["stated"] - kept["happened"]).abs().idxmax()]
     alt = (
         f"Farthest from the stated chance are the {off['n']:.0f} rows at {off['stated']:.0%} in "
-        "the mean, of which "
-        f"{off['happened']:.0%} gained."
+        f"the mean, of which {off['happened']:.0%} gained."
     )
     return Chart(figure, alt, kept)
 
@@ -354,8 +349,8 @@ def ratio_chart(fit: SweepFit) -> Chart:
     worst = float(ratios["error"].max())
     alt = (
         f"Predicted against measured verification ratio for {len(ratios)} pairs over "
-        f"{ratios['n_active'].nunique()} "
-        f"held-out values of k: mean error {mean:.1%}, worst {worst:.1%}."
+        f"{ratios['n_active'].nunique()} held-out values of k: mean error {mean:.1%}, worst "
+        f"{worst:.1%}."
     )
     return Chart(figure, alt, ratios)
 
@@ -384,10 +379,9 @@ def rank_chart(answer: RanksAnswer) -> Chart:
     first = answer.in_order
     alt = (
         f"The fullest of {answer.setup.placement.expert_parallel} ranks serves "
-        f"{first.pairs_ratio[0]:.2f} times the "
-        f"mean rank's rows in a plain step with experts in order, {first.pairs_ratio[-1]:.2f} "
-        "times at "
-        f"K = {int(np.max(drafts))}; {best.name}, {best.pairs_ratio[-1]:.2f} times."
+        f"{first.pairs_ratio[0]:.2f} times the mean rank's rows in a plain step with experts in "
+        f"order, {first.pairs_ratio[-1]:.2f} times at K = {int(np.max(drafts))}; {best.name}, "
+        f"{best.pairs_ratio[-1]:.2f} times."
     )
     return Chart(figure, alt, table)
 

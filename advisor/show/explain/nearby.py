@@ -99,14 +99,13 @@ def _experts(
     model = _expert_times(nearest, cost, record)
     labels = [
         f"{row.num_tokens:,} tokens, {row.num_experts} experts top-{row.topk}, h "
-        f"{row.hidden_size}, "
-        f"I {row.inter_size // row.moe_tp_size}, {row.distribution} load, U {row.touched:.0f}"
+        f"{row.hidden_size}, I {row.inter_size // row.moe_tp_size}, {row.distribution} load, U "
+        f"{row.touched:.0f}"
         for row in nearest.itertuples()
     ]
     goal = (
         f"{batch * q:,.0f} tokens, {target['num_experts']:g} experts top-{moe.n_active}, h "
-        f"{moe.expert_input_width}, "
-        f"I {target['inter_size']:g}"
+        f"{moe.expert_input_width}, I {target['inter_size']:g}"
     )
     return _shown("Routed experts, one layer", goal, labels, nearest, model, record.id, count)
 

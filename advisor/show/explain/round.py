@@ -309,8 +309,7 @@ def _first_token(b: Builder, setup: Setup, batch: float) -> None:
     symbols |= {name: Quantity(symbols[name].value) for name in ("n", "w")}
     note = (
         "Beside plain decoding: T_first is a whole step with a chunk of the prompt, the running "
-        "sequences' attention, "
-        "launches and host time included; nothing is taken off for them."
+        "sequences' attention, launches and host time included; nothing is taken off for them."
     )
     head = Head("ttft", "Time to first token, without queueing", "TTFT", "s")
     b.add(head, laws.prompt, symbols, note=note, names={"T_with": "T_first"})

@@ -233,8 +233,8 @@ def add_pass(b: Builder, run: Pass, total_symbol: str, total_title: str) -> Quan
     products = matrix_products(run.architecture, run.costs, run.setup.placement, shape)
     if run.padding > 1.0:
         note = (
-            "Sequences of the captured graph that the step runs in: the rows between are "
-            "computed for nothing."
+            "Sequences of the captured graph that the step runs in: the rows between are computed "
+            "for nothing."
         )
         b.given(Head("ran", "Sequences computed, with padding", "B_ran"), run.ran, note=note)
     if moe is not None and shape is not None:

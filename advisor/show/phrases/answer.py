@@ -146,8 +146,7 @@ PHRASES = (
         "memory_fix",
         "nothing_fits",
         "One sequence is too large at this context: shorten the context, use more GPUs or a "
-        "smaller "
-        "format.",
+        "smaller format.",
     ),
     Phrase(
         "memory_fix",
@@ -209,8 +208,7 @@ PHRASES = (
         "peak",
         "off",
         "With {tried:tokens} the speedup is {speedup:x} at batch {batch:int} and at most "
-        "{peak:x}, at "
-        "batch {peak_batch:int}.",
+        "{peak:x}, at batch {peak_batch:int}.",
     ),
     Phrase(
         "peak",
@@ -222,8 +220,7 @@ PHRASES = (
         "peak",
         "",
         "With K = {k} the speedup is {speedup:x} at batch {batch:int} and at most {peak:x}, at "
-        "batch "
-        "{peak_batch:int}. {pays}",
+        "batch {peak_batch:int}. {pays}",
     ),
     Phrase("do", "!fits", "{memory}"),
     Phrase(
@@ -242,8 +239,7 @@ PHRASES = (
         "do",
         "switches",
         "Turn on K by batch with the command below (K = {k} at batch {batch:int}) and measure a "
-        "day "
-        "of traffic.",
+        "day of traffic.",
     ),
     Phrase("do", "", "Turn on K = {k} with the command below and measure a day of traffic."),
     Phrase("share", "undrafted", ""),
@@ -251,8 +247,8 @@ PHRASES = (
         "share",
         "",
         "K = {tried} is the fastest in {best_share:pct} of 256 simulated cases, which differ in "
-        "the "
-        "uncertain constants, and gives away {loss:pct1} on average against the best K of each.",
+        "the uncertain constants, and gives away {loss:pct1} on average against the best K of "
+        "each.",
     ),
     Phrase("basis", "refitted", "Times are refitted to {refit_points} of your points."),
     Phrase("basis", "measured", "Times were measured at this very point."),
@@ -268,8 +264,7 @@ PHRASES = (
         "narrow",
         "fits narrows",
         "After {own_rows} benchmark runs of your own the 80% range is about "
-        "±{half_width_after:pct}, "
-        "not ±{half_width:pct}.",
+        "±{half_width_after:pct}, not ±{half_width:pct}.",
     ),
     Phrase("launch", "!fits nothing_fits", "No launch command: nothing fits in memory."),
     Phrase(
@@ -282,8 +277,8 @@ PHRASES = (
     Phrase(
         "launch",
         "off varies",
-        "Launch the engine without speculation: no drafts at batch {batch:int}. "
-        "`export --by-batch` writes K by batch.",
+        "Launch the engine without speculation: no drafts at batch {batch:int}. `export "
+        "--by-batch` writes K by batch.",
     ),
     Phrase("launch", "off", "Launch the engine without speculation."),
     Phrase("launch_title", "off", "Launch on {engine_name} without drafts"),

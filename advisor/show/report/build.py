@@ -112,8 +112,7 @@ def check_blocks(checks: tuple[CheckCommand, ...]) -> tuple[Block, ...]:
         return (Paragraph("No commands: K = 0 is recommended, or vLLM cannot run this drafter."),)
     intro = (
         "These vLLM commands measure what is predicted here, with the accepted length imposed, so "
-        "that the cost model "
-        "alone is tested. Drop their output on Measure."
+        "that the cost model alone is tested. Drop their output on Measure."
     )
     return (
         Paragraph(intro),
@@ -128,15 +127,13 @@ LIMITS = (
     ),
     "All sequences of a batch have the same context length and draft the same K in every round.",
     (
-        "A round drafts, verifies K + 1 tokens per sequence, then accepts or rejects; the three do "
-        "not overlap."
+        "A round drafts, verifies K + 1 tokens per sequence, then accepts or rejects; the three "
+        "do not overlap."
     ),
     f"Kernels are calibrated on steps of up to {CALIBRATED_TOKENS:,} tokens; beyond, results are "
-    "marked as outside the "
-    "data and their band is widened.",
+    "marked as outside the data and their band is widened.",
     "The recommended K has the least expected loss against the best K in each simulated case, K = "
-    "0 included; within "
-    "the noise the smaller K.",
+    "0 included; within the noise the smaller K.",
     f"Memory counts weights, drafter and KV cache against {USABLE_SHARE:.0%} of each GPU.",
     (
         "The slowest expert-parallel rank follows an assumed formula, or counts on given loads; "
@@ -144,8 +141,7 @@ LIMITS = (
     ),
     "Draft trees and a second model on the same GPU are outside the model.",
     "Tiers, best first: measured, interpolated, fitted, roofline. An answer has the lowest tier "
-    "among the parts that "
-    "take a tenth of the time or more.",
+    "among the parts that take a tenth of the time or more.",
 )
 MAX_QUERY_CHARACTERS = 8_000
 """Longest share query printed: servers and mail programs cut longer addresses. The JSON report has
@@ -253,8 +249,7 @@ def build_report(
     engines = engine_setups(advice, served_model, draft_model, looked_up.get("k_by_context"))
     question = (
         f"Should {model_name(setup)} draft with {printable(setup.drafter.name)} on "
-        f"{printable(setup.place)} at "
-        f"batch {advice.scenario.batch_size:,}, and how many tokens K?"
+        f"{printable(setup.place)} at batch {advice.scenario.batch_size:,}, and how many tokens K?"
     )
     warnings = tuple(printable(text) for text in advice.warnings)
     sources = tuple(printable(text) for text in setup.sources)

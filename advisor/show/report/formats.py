@@ -174,8 +174,7 @@ def render(report: Report, form: Format, *, brief: bool = False) -> bytes:
         except ModuleNotFoundError as error:
             raise AdvisorError(
                 f"{form.upper()} needs the package {error.name}, which is not installed; install "
-                "requirements.txt, or "
-                "choose md"
+                "requirements.txt, or choose md"
             ) from error
     if form == "md":
         return to_markdown(report).encode()

@@ -209,11 +209,10 @@ def nearest_check(group: str, errors: Errors) -> str:
     """Comparison with the nearest published points, for readers who stop at the answer."""
     return (
         f"On {errors.n} published speedups of {group}, on any number of GPUs, every laboratory "
-        "counting alike, these "
-        "predictions (in a wider range where a run does not state its accepted length) were off by "
-        f"{percent(errors.median_ape)} at the median, on the right side of 1x in "
-        f"{percent(errors.sign_accuracy)} and "
-        f"inside the 80% range in {percent(errors.coverage)}."
+        "counting alike, these predictions (in a wider range where a run does not state its "
+        f"accepted length) were off by {percent(errors.median_ape)} at the median, on the right "
+        f"side of 1x in {percent(errors.sign_accuracy)} and inside the 80% range in "
+        f"{percent(errors.coverage)}."
     )
 
 
@@ -252,11 +251,9 @@ def _components(report: Report) -> tuple[Block, ...]:
     label = times[0].label.lower() if times[0].label[1].islower() else times[0].label
     finding = (
         f"At batch {report.scenario.batch_size:,} a plain step takes {plain:.2f} ms and emits one "
-        "token per sequence; "
-        f"a round with K = {advice.curve_k} takes {whole:.2f} ms and emits "
+        f"token per sequence; a round with K = {advice.curve_k} takes {whole:.2f} ms and emits "
         f"{advice.setup.acceptance.accepted_length[advice.curve_k]:.2f}. The largest part of the "
-        f"round is {label}: "
-        f"{times[0].round_ms:.2f} ms."
+        f"round is {label}: {times[0].round_ms:.2f} ms."
     )
     columns: tuple[Column[tuple[str, float, float]], ...] = (
         Column("Component", itemgetter(0), words=True),

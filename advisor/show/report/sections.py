@@ -140,8 +140,7 @@ def ranks_blocks(report: Report, answer: RanksAnswer) -> tuple[Block, ...]:
     placed = table_block(
         layouts.only(*_PLACED),
         "Layouts of the experts, each at its recommended K. The first row is what predictions "
-        "assume without "
-        f"counts; copies are extra weights on each GPU. {of_counts}",
+        f"assume without counts; copies are extra weights on each GPU. {of_counts}",
     )
     times = table_block(
         layouts.only(*_TIMES), f"What the same layouts cost; {band} of the speedup. {of_counts}"
@@ -175,8 +174,8 @@ def _routing_text(report: Report, answer: RanksAnswer) -> str:
         return ""
     return (
         f"This section takes the trace's routing, {printable(routing)}, and not the "
-        f"{printable(scenario_routing)} of "
-        "the rest: with it in the scenario, the whole report has it."
+        f"{printable(scenario_routing)} of the rest: with it in the scenario, the whole report "
+        "has it."
     )
 
 
@@ -436,8 +435,7 @@ def design(standing: DesignStanding) -> tuple[Block, ...]:
     """The best designs at equal quality beside the scenario's own."""
     caption = (
         "Gain over the scenario's own design. Training: compute at equal tokens over its own. "
-        "Quality: dense "
-        f"equivalent over its own, by {', '.join(LAW_NAMES.values())}."
+        f"Quality: dense equivalent over its own, by {', '.join(LAW_NAMES.values())}."
     )
     return (
         Paragraph(printable(standing.text)),
@@ -452,8 +450,7 @@ def derivation(report: Report) -> tuple[Block, ...]:
     rows = [(f"{step.group}: {step.title}", step_text(step)) for step in shown_steps(report.advice)]
     text = (
         f"Batch {report.scenario.batch_size:,}, K = {report.advice.curve_k}; four digits are "
-        "shown. `explain` prints "
-        "all steps with their constants."
+        "shown. `explain` prints all steps with their constants."
     )
     return Paragraph(text), table_block(matrix(("Step", "Formula, numbers, result"), rows, "ll"))
 

@@ -293,15 +293,14 @@ def reservations(advices: Sequence[Advice], names: Sequence[str]) -> list[str]:
         if doubt is not None:
             doubts.append(
                 f"Whether {names[first]} is faster than {names[index]} is open: changes like "
-                f"{doubt.name} were "
-                f"{doubt.evidence} ({doubt.needed})."
+                f"{doubt.name} were {doubt.evidence} ({doubt.needed})."
             )
         elif ratio * measured_range(records)[0] < 1.0 and records:
             off = 1.0 - measured_range(records)[0]
             doubts.append(
                 f"{names[first]} and {names[index]} differ in time per output token by "
-                f"{ratio - 1.0:.0%}, within the "
-                f"{off:.0%} by which measured ratios of such choices fall short."
+                f"{ratio - 1.0:.0%}, within the {off:.0%} by which measured ratios of such "
+                "choices fall short."
             )
     return doubts
 

@@ -148,8 +148,8 @@ def about_figures(answer: DesignAnswer, own_name: str = "today") -> str:
     """Help on the figures under the headline: quality, and the times that Serve has for the same
     designs."""
     quality_note = (
-        f"Quality: size of an equally good model, {own_name} = 100%; lowest and highest of "
-        "three scaling laws."
+        f"Quality: size of an equally good model, {own_name} = 100%; lowest and highest of three "
+        "scaling laws."
     )
     space = answer.space
     if answer.recommended is None:

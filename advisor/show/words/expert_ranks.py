@@ -33,12 +33,10 @@ def verdict(answer: RanksAnswer) -> str:
     at = f"batch {setup.scenario.batch_size:,}, K = {arm.curve.drafts[k]}"
     return (
         f"{where}, {at}: with experts in order the rank that reads most in a layer reads "
-        f"{arm.touched[k]:.1f} of its "
-        f"{answer.counts.slots_of_fullest} experts, and the fullest serves "
-        f"{arm.pairs_ratio[k]:.2f} times the mean "
-        f"rank's rows. A round takes {arm.curve.round_s[0, k] * 1e3:.2f} ms, "
-        f"{_change(arm, answer.assumed, k)} "
-        f"what is assumed without counts. {_best(answer)}"
+        f"{arm.touched[k]:.1f} of its {answer.counts.slots_of_fullest} experts, and the fullest "
+        f"serves {arm.pairs_ratio[k]:.2f} times the mean rank's rows. A round takes "
+        f"{arm.curve.round_s[0, k] * 1e3:.2f} ms, {_change(arm, answer.assumed, k)} what is "
+        f"assumed without counts. {_best(answer)}"
     )
 
 
@@ -168,10 +166,8 @@ def exchange_text(answer: RanksAnswer) -> str:
     )
     return (
         f"A token's experts lie on {counts.reached[k]:.2f} ranks, {counts.other_rank[k]:.0%} of "
-        "its choices on other "
-        f"ranks than its own{nodes}. Bytes grow with the K+1 tokens of a step, and per emitted "
-        "token by (K+1) over the "
-        f"accepted length. {_charged_text(setup, k)}"
+        f"its choices on other ranks than its own{nodes}. Bytes grow with the K+1 tokens of a "
+        f"step, and per emitted token by (K+1) over the accepted length. {_charged_text(setup, k)}"
     )
 
 
@@ -184,19 +180,16 @@ def _charged_text(setup: Setup, k: int) -> str:
     if network is None:
         return (
             f"The time charged is that of {inside} a direction and layer at K = {k}, {counted}, "
-            "times the fullest "
-            "rank's share."
+            "times the fullest rank's share."
         )
     share = laws.other_nodes(network.ranks_per_node, setup.placement.expert_parallel)
     latency_s = laws.network_wait(X_net=0.0, s=share, t_net=network.t0_s)
     return (
         f"The time charged for a direction and layer at K = {k} is the longer of that of {inside} "
-        "over the links "
-        f"inside a node, {counted}, and that of {moved.outside[0] / 1e6:.2f} MB over the network "
-        "between nodes, "
-        f"{share:.0%} of the messages as they travel, at "
-        f"{network.bandwidth_bytes_per_s / 1e9:.0f} GB/s a GPU after "
-        f"{latency_s * 1e6:.0f} us; bytes times the fullest rank's share."
+        f"over the links inside a node, {counted}, and that of {moved.outside[0] / 1e6:.2f} MB "
+        f"over the network between nodes, {share:.0%} of the messages as they travel, at "
+        f"{network.bandwidth_bytes_per_s / 1e9:.0f} GB/s a GPU after {latency_s * 1e6:.0f} us; "
+        "bytes times the fullest rank's share."
     )
 
 
@@ -217,16 +210,15 @@ def notes(answer: RanksAnswer) -> tuple[str, ...]:
         )
     texts.append(
         "Bands hold the doubt of kernels, routing and acceptance, not that of the layout. Choices "
-        "of an expert with "
-        "copies go to one of them by chance; tokens are spread evenly over ranks before the "
-        "exchange."
+        "of an expert with copies go to one of them by chance; tokens are spread evenly over "
+        "ranks before the exchange."
     )
     ranks_per_node = placing.ranks_per_node
     if ranks_per_node is not None and ranks_per_node != gpus_of_node(setup.hardware):
         texts.append(
             f"Nodes of {ranks_per_node} place the experts and count the nodes that serve a token; "
-            "the times are those of nodes "
-            f"of {gpus_of_node(setup.hardware)}, the accelerator's own."
+            f"the times are those of nodes of {gpus_of_node(setup.hardware)}, the accelerator's "
+            "own."
         )
     crowded = [arm for arm in answer.arms if arm.extra_bytes and not answer.fits(arm)]
     texts += [f"{arm.name}: the copies do not fit in memory at this batch." for arm in crowded]
@@ -251,8 +243,8 @@ def trace_warnings(answer: RanksAnswer) -> tuple[str, ...]:
     if answer.traffic.kind == "trace" and fewest < batch:
         texts.append(
             f"a batch of {batch:,} is drawn from {fewest:,} sequences, each several times: its "
-            "choices are more alike "
-            "than those of as many users, so ranks look more uneven; give a trace of more requests"
+            "choices are more alike than those of as many users, so ranks look more uneven; give "
+            "a trace of more requests"
         )
     return tuple(texts)
 

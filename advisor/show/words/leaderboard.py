@@ -233,8 +233,8 @@ def _best_text(board: Leaderboard) -> str:
     best = _RANKED[question.by].best
     return (
         f"{best}{under} {place}: {model_name(first.name)} on "
-        f"{placement_text(first)}{_of_all(board)}, "
-        f"{_value_text(first, question.by)}; first in {_of_hundred(first.p_first)}{p_limit}."
+        f"{placement_text(first)}{_of_all(board)}, {_value_text(first, question.by)}; first in "
+        f"{_of_hundred(first.p_first)}{p_limit}."
     )
 
 
@@ -384,14 +384,13 @@ def notes(board: Leaderboard) -> tuple[str, ...]:
     if question.expert_parallel:
         sentences.append(
             "Expert parallelism is searched as asked, although its effect was predicted in the "
-            "right direction in few "
-            "measured pairs (docs/validation.md) and its imbalance follows an assumed formula."
+            "right direction in few measured pairs (docs/validation.md) and its imbalance follows "
+            "an assumed formula."
         )
     sentences.append(
         "Likely ranks hold 80% of the simulated cases: errors of the machine are shared by all "
-        "models, those "
-        "of a model's experts, acceptance and absolute time are its own. Formats are those of the "
-        "releases."
+        "models, those of a model's experts, acceptance and absolute time are its own. Formats "
+        "are those of the releases."
     )
     sentences.append("Quality is not judged: scores, where there are any, are yours.")
     return tuple(sentences)

@@ -93,10 +93,8 @@ def verdict(found: ContextMap, context: int, batch: int) -> str:
     band = f"{found.low[row, column]:.2f}-{found.high[row, column]:.2f}"
     return (
         f"{head}, {drafter} pays with K = {found.n_draft[row, column]}: "
-        f"{found.speedup[row, column]:.2f}x ({band}), "
-        f"{found.tier[row, column]}; chance of a gain "
-        f"{chance_text(float(found.p_gain[row, column]))}."
-        f"{_against(found, row, column)}"
+        f"{found.speedup[row, column]:.2f}x ({band}), {found.tier[row, column]}; chance of a gain "
+        f"{chance_text(float(found.p_gain[row, column]))}.{_against(found, row, column)}"
     )
 
 
@@ -133,8 +131,8 @@ def turn_texts(found: ContextMap) -> tuple[str, ...]:
         text = "Drafting is recommended at no context and batch shown."
     else:
         text = (
-            "Whether drafting is recommended depends on the batch here; at no batch does it "
-            "turn with context."
+            "Whether drafting is recommended depends on the batch here; at no batch does it turn "
+            "with context."
         )
     return (text, *_trend(found))
 
@@ -150,9 +148,8 @@ def _turn_text(context_map: ContextMap, turn: Turn) -> str:
     start = 0 if (then >= shortest) == turn.to_gain else turn.before
     return (
         f"At batch {turn.batch:,} speculation turns {way} between "
-        f"{context_map.contexts[turn.before]:,} and "
-        f"{context_map.contexts[turn.after]:,} tokens (the best draft gives {first:.2f}x, then "
-        f"{then:.2f}x): since "
+        f"{context_map.contexts[turn.before]:,} and {context_map.contexts[turn.after]:,} tokens "
+        f"(the best draft gives {first:.2f}x, then {then:.2f}x): since "
         f"{context_map.contexts[start]:,} tokens, {_why(context_map, start, turn.after, column)}"
     )
 
@@ -231,8 +228,7 @@ def acceptance_texts(found: ContextMap) -> tuple[str, ...]:
     )
     known = [
         f"{record.factor:.2f} of its drafted part at {record.context_tokens:,} tokens over "
-        f"{record.shortest_tokens:,} "
-        f"({record.task}; {record.title})"
+        f"{record.shortest_tokens:,} ({record.task}; {record.title})"
         for record in context_factors(kind)
     ]
     if not known:

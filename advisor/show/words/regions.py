@@ -30,19 +30,15 @@ from advisor.text import MERITS, counted, listed, tier_text
 
 REGION_NOTE = (
     f"A core cell ({CORE_CHANCE:.0%} and more): the design is within {TIE:.0%} of the best in "
-    "that share of the "
-    "simulated cases, which all designs share. An edge cell (marked ?): it is not, but its loss "
-    "is within noise, or it "
-    "is the cell's own best. Regions are chosen one after the other, each the design with most "
-    "cores left."
+    "that share of the simulated cases, which all designs share. An edge cell (marked ?): it is "
+    "not, but its loss is within noise, or it is the cell's own best. Regions are chosen one "
+    "after the other, each the design with most cores left."
 )
 REGRET_NOTE = (
     "Losses are expected ones, the mean over simulated cases that all designs share, against the "
-    "best design of each "
-    "target alone by the central values, at equal quality; below none counts as none. Their "
-    "likely ranges hold "
-    f"the errors of both expert shapes. Under {TIE:.0%} is a tie: as much as the fit misses of "
-    "one shape's kernels."
+    "best design of each target alone by the central values, at equal quality; below none counts "
+    f"as none. Their likely ranges hold the errors of both expert shapes. Under {TIE:.0%} is a "
+    "tie: as much as the fit misses of one shape's kernels."
 )
 
 
@@ -84,8 +80,8 @@ def region_verdict(found: RegionMap) -> str:
         return "No design keeps every limit in any cell of the map."
     first = found.regions[0]
     held = (
-        f"{first.words} holds {len(first.cells)} of {counted(served, 'cell')}, "
-        f"{len(first.core)} as a core"
+        f"{first.words} holds {len(first.cells)} of {counted(served, 'cell')}, {len(first.core)} "
+        "as a core"
     )
     of_map = (
         "every cell of the map that any design serves,"
@@ -300,16 +296,16 @@ def _run(region_map: RegionMap, run: np.ndarray, row: np.ndarray, region: Region
 
 _REMEDIES = {
     IN_MEMORY: (
-        "What does not fit needs more GPUs (2xACCELERATOR:BATCH), a smaller batch or a "
-        "smaller format."
+        "What does not fit needs more GPUs (2xACCELERATOR:BATCH), a smaller batch or a smaller "
+        "format."
     ),
     ON_TIME: (
         "What is too slow needs a longer limit on time, a smaller batch or more GPUs "
         "(2xACCELERATOR:BATCH)."
     ),
     ON_LIMITS: (
-        "Where no design keeps every limit, loosen those on quality, size, price or "
-        "memory, or widen the grid."
+        "Where no design keeps every limit, loosen those on quality, size, price or memory, or "
+        "widen the grid."
     ),
 }
 """What to do, by why no design serves a target."""
@@ -343,8 +339,7 @@ def one_design_verdict(found: OneDesign) -> str:
     given_up = listed([f"{loss_words(each)} at {name(each.cell)}" for each in best.at])
     return (
         f"{capital(best.words)}, with {drafts}. Beside the best design of each target it gives "
-        f"up, in {merit}, "
-        f"{given_up}. {_apart(found, best)}{_least_worst(found, best)}"
+        f"up, in {merit}, {given_up}. {_apart(found, best)}{_least_worst(found, best)}"
     )
 
 
@@ -366,8 +361,7 @@ def _least_worst(one_design: OneDesign, best: TargetsChoice) -> str:
         return ""
     return (
         f" Its mean loss is {percent(best.expected)}, its largest {percent(best.worst)}; that of "
-        f"{other.words} is at "
-        f"most {percent(other.worst)}."
+        f"{other.words} is at most {percent(other.worst)}."
     )
 
 

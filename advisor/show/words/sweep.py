@@ -123,8 +123,8 @@ def fastest_text(fastest: pd.DataFrame, max_tpot_ms: float | None) -> str:
     unserved_text = f" {counted(n_unserved, 'model')} {shortfall}." if n_unserved else ""
     return (
         f"Most tokens/s per GPU{within}: {best['model_id']} on {best['hardware_id']} at batch "
-        f"{best['batch_size']:,} with "
-        f"K = {best['n_draft']}, {best['tokens_per_s_per_gpu']:,.0f}.{unserved_text}"
+        f"{best['batch_size']:,} with K = {best['n_draft']}, "
+        f"{best['tokens_per_s_per_gpu']:,.0f}.{unserved_text}"
     )
 
 
@@ -137,8 +137,8 @@ def one_k_text(frame: pd.DataFrame) -> str:
     best = losses.iloc[0]
     text = (
         f"K = {best['n_draft']} for all loses {best['loss']:.1%} on average against the best K of "
-        "each simulated case, "
-        f"{best['worst']:.1%} at worst; each point's own K loses {recommended_loss:.1%}."
+        f"each simulated case, {best['worst']:.1%} at worst; each point's own K loses "
+        f"{recommended_loss:.1%}."
     )
     few = losses[losses["points"] < losses["points"].max()]["n_draft"]
     return (

@@ -128,8 +128,8 @@ def _draw_limits() -> None:
             on_change=take_typed,
             args=("design_quality", key),
             help=(
-                "Share of the size of an equally good model that a design may give up, by each "
-                "of three scaling laws."
+                "Share of the size of an equally good model that a design may give up, by each of "
+                "three scaling laws."
             ),
         )
         for key in (

@@ -156,8 +156,8 @@ def basis(setup: Setup) -> str:
     if file_loads := _own_loads(setup):
         layers, experts = loads_shape(file_loads)
         return (
-            f"Counts on your table of loads, {layers} layers of {experts} experts, which is "
-            "taken to stay as it is."
+            f"Counts on your table of loads, {layers} layers of {experts} experts, which is taken "
+            "to stay as it is."
         )
     if setup.scenario.expert_loads is not None:
         return "Counts on the loads that the scenario carries, which are taken to stay as they are."
@@ -167,8 +167,8 @@ def basis(setup: Setup) -> str:
     if trace is not None and moe is not None:
         return (
             f"Your trace is not counted: it is of {trace.fit.n_experts} experts and "
-            f"{setup.architecture.name} has "
-            f"{moe.n_experts}. Instead, {preset}; choose the model of the trace in the bar."
+            f"{setup.architecture.name} has {moe.n_experts}. Instead, {preset}; choose the model "
+            "of the trace in the bar."
         )
     if LOADS_FILE.result:
         of = loads_shape(LOADS_FILE.result)[1]

@@ -199,6 +199,5 @@ def draw_simulation() -> None:
         )
     st.caption(
         "Decode iterations only: prefill takes no time here. The oracle sees each step's outcome "
-        "beforehand; as slots "
-        "empty at the end of a run a single K may still pass it."
+        "beforehand; as slots empty at the end of a run a single K may still pass it."
     )

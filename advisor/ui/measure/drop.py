@@ -89,8 +89,7 @@ LABEL = "Drop anything: benchmark CSV or JSON, server log, launch line, config.j
 MAX_PASTED = 1_000_000  # characters; longer logs are given as files
 _HELP = (
     "Files of one sweep together, plain runs among them. Also a routing trace, loads of experts, "
-    "/metrics or a list of "
-    "acceptance rates, a power log. Everything stays in this session."
+    "/metrics or a list of acceptance rates, a power log. Everything stays in this session."
 )
 KINDS: Kept[tuple[tuple[str, Kind], ...]] = Kept("_dropped_kinds", tuple)
 """Name and kind of each file given."""
@@ -106,9 +105,8 @@ _CLEARED: Kept[int] = Kept("_drops_cleared", int)
 
 _PASTE = (
     "No run was found in the text. Paste the launch line (vllm serve ..., python -m "
-    "sglang.launch_server ...), both "
-    "numbers in words (TPOT 18 ms without, 24 ms with MTP at concurrency 64), a benchmark's "
-    "output or a table."
+    "sglang.launch_server ...), both numbers in words (TPOT 18 ms without, 24 ms with MTP at "
+    "concurrency 64), a benchmark's output or a table."
 )
 
 
@@ -344,8 +342,8 @@ def _config(name: str, data: bytes) -> str:
     architecture = own_model(own_models()[model], model)
     counts = parameter_counts(architecture)
     shape = (
-        f"{sum(mixer.count for mixer in architecture.mixers)} layers, {shape_label(architecture)}, "
-        f"{counts.total / 1e9:,.4g} B parameters"
+        f"{sum(mixer.count for mixer in architecture.mixers)} layers, "
+        f"{shape_label(architecture)}, {counts.total / 1e9:,.4g} B parameters"
     )
     return f"{name} is the model in the bar now: {model} ({shape}). Serve and Design answer for it."
 
@@ -489,8 +487,8 @@ def draw_open_fields(read: Measured, scenario: Scenario) -> None:
         with st.grid(3, min_column_width=250):
             for name, names in unknown.items():
                 label = (
-                    f"{header_in(read, name) or _title(name)} says {', '.join(names[:3])}: "
-                    f"which {_IN_TEXT[name]}?"
+                    f"{header_in(read, name) or _title(name)} says {', '.join(names[:3])}: which "
+                    f"{_IN_TEXT[name]}?"
                 )
                 _field(label, name, None, f"known_{name}", first=boards_named(names[0]))
             for item in needed:

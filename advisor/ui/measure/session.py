@@ -145,8 +145,8 @@ def read_as(file: UploadFile, chosen: Mapping[str, str]) -> UploadFile:
     headers = tuple(replace(item, ours=chosen[item.theirs]) for item in file.headers)
     rows, problem = attempt(_read, file.name, file.data, changed or None)
     needs = (
-        "cannot be read with these columns: say above which hold the batch, K, and a rate, a "
-        "time or a speedup"
+        "cannot be read with these columns: say above which hold the batch, K, and a rate, a time "
+        "or a speedup"
     )
     problem = f"{file.name} {needs}" if "is not recognised" in problem else problem
     return replace(

@@ -153,8 +153,8 @@ def _fitted(trace: TraceFit, layout: str, advice: Advice) -> None:
     st.markdown(
         f"{counted(trace.n_sequences, 'sequence')}, {trace.n_tokens:,} tokens, "
         f"{counted(len(trace.layers), 'layer')}, {trace.n_active} of {trace.n_experts} experts; "
-        "read as "
-        f"{plain(layout)}. The fit predicts the experts counted within {trace.largest_error:.1%}."
+        f"read as {plain(layout)}. The fit predicts the experts counted within "
+        f"{trace.largest_error:.1%}."
     )
     for warning in trace.warnings:
         st.warning(plain(warning))

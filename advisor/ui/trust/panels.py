@@ -90,10 +90,8 @@ def _model_text(setup: Setup) -> str:
     usable = with_prefix(memory.usable_bytes, "B")
     return (
         f"{counts.total / 1e9:,.4g} billion parameters, {counts.active_nonembedding / 1e9:,.4g} "
-        "billion active without "
-        f"embedding. Per GPU: weights {weights}, drafter {drafter}, KV cache {kv} a sequence; of "
-        f"{usable} usable, "
-        f"{memory.largest_batch:,} sequences fit."
+        f"billion active without embedding. Per GPU: weights {weights}, drafter {drafter}, KV "
+        f"cache {kv} a sequence; of {usable} usable, {memory.largest_batch:,} sequences fit."
     )
 
 
@@ -121,8 +119,8 @@ def draw_sources(advice: Advice) -> None:
     st.markdown(
         "\n".join(
             f"1. {plain(item.citation.text)} "
-            f"[{item.citation.url.split('/')[2]}]({item.citation.url}) "
-            f"*For: {', '.join(item.used_for)}.*"
+            f"[{item.citation.url.split('/')[2]}]({item.citation.url}) *For: "
+            f"{', '.join(item.used_for)}.*"
             for item in cited(advice.setup, designs=design_is_searched(advice.setup))
         )
     )
@@ -192,10 +190,9 @@ def draw_evidence(scenario: Scenario) -> None:
     judged = _judged()
     overall = judged_errors(judged)
     st.markdown(
-        f"**{overall.n} published speedups, each predicted without its laboratory's runs:** median "
-        "error "
-        f"{overall.median_ape or 0:.1%}, {overall.coverage or 0:.0%} inside the likely range, "
-        f"{overall.sign_accuracy or 0:.0%} on the right side of 1×."
+        f"**{overall.n} published speedups, each predicted without its laboratory's runs:** "
+        f"median error {overall.median_ape or 0:.1%}, {overall.coverage or 0:.0%} inside the "
+        f"likely range, {overall.sign_accuracy or 0:.0%} on the right side of 1×."
     )
     by = st.segmented_control(
         "Group by",
@@ -221,9 +218,8 @@ def draw_evidence(scenario: Scenario) -> None:
         show_table(Table(_WORST, worst.to_dict("records")))
     st.caption(
         "Dotted: the 80% that a likely range should hold (amber: under 75%), and predicted as "
-        "observed. Numbers: rows. "
-        "Shares are means over laboratories, not rows. docs/validation.md has every figure with "
-        "its bar."
+        "observed. Numbers: rows. Shares are means over laboratories, not rows. "
+        "docs/validation.md has every figure with its bar."
     )
 
 
@@ -233,8 +229,8 @@ def _in_words(errors: Errors) -> str:
         f"{counted(errors.n_sources or 0, 'laboratory', 'laboratories')}"
     )
     return (
-        f"{row_counts}, median error {errors.median_ape or 0:.0%}, "
-        f"{errors.coverage or 0:.0%} in the likely range"
+        f"{row_counts}, median error {errors.median_ape or 0:.0%}, {errors.coverage or 0:.0%} in "
+        "the likely range"
     )
 
 
@@ -290,8 +286,7 @@ def draw_claims() -> None:
     show_table(matrix(heads, rows, "l" * len(heads)), widest=250, lines=3)
     st.caption(
         f"A figure holds within {TOLERANCE:.0%} of what is published, a direction exactly; "
-        "(differs) marks what does "
-        "not. docs/sources.md says what is assumed."
+        "(differs) marks what does not. docs/sources.md says what is assumed."
     )
 
 
