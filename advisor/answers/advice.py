@@ -24,7 +24,7 @@ from advisor.answers.best_k import (
     sweet_spot,
 )
 from advisor.answers.by_batch import ranges_of, ranges_to_serve, schedule_values
-from advisor.answers.schedule import schedule_texts
+from advisor.answers.schedule import ScheduleFacts, schedule_facts
 from advisor.measured.published import PublishedRun, runs_beside
 from advisor.physics import laws
 from advisor.physics.bands import BAND_LEVEL, Draws, make_draws
@@ -130,8 +130,8 @@ class Advice:
     to_serve: tuple[KRange, ...]
     """What an engine is given: the recommended K throughout where one K is enough, else the
     schedule."""
-    schedule_texts: tuple[str, ...]
-    """What the schedule gains over one K, in sentences."""
+    schedule: ScheduleFacts
+    """What K by batch gains over one K."""
     curve: Curve
     """Over SCHEDULE_BATCHES and the target batch, K = 0 to k_max."""
     batch_index: int
@@ -252,7 +252,9 @@ def _advice(
         drafts=rows,
         k_by_batch=ranges,
         to_serve=to_serve,
-        schedule_texts=schedule_texts(ranges, values, scenario.batch_size, best_alone),
+        schedule=schedule_facts(
+            ranges, values, scenario.batch_size, best_alone, scenario.max_tpot_ms
+        ),
         curve=curve,
         batch_index=row,
         sweet_spot_batch=sweet_spot(curve.batches, curve.speedup[:, drafting]),

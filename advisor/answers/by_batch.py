@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +30,8 @@ from advisor.answers.schedule import (
     gain_over_doublings,
     k_by_batch,
     one_k_is_enough,
+    schedule_facts,
     schedule_gain,
-    schedule_texts,
     values_of,
 )
 from advisor.predict.curve import (
@@ -130,11 +131,12 @@ class RuntimeSchedule:
         return int(self.curve.drafts[recommended_draft(self.setup, self.curve, row)])
 
     @property
-    def texts(self) -> tuple[str, ...]:
-        """Sentences on the gain of the schedule over one K, at the scenario's own context."""
-        return schedule_texts(
-            self.ranges, self.values, self.setup.scenario.batch_size, self.n_draft
-        )
+    def facts(self) -> dict[str, Any]:
+        """Facts of K by batch beside one K, at the scenario's own context."""
+        scenario = self.setup.scenario
+        return schedule_facts(
+            self.ranges, self.values, scenario.batch_size, self.n_draft, scenario.max_tpot_ms
+        ).facts
 
     @property
     def to_serve(self) -> tuple[KRange, ...]:

@@ -7,7 +7,7 @@ said follows from FLAGS, in show/phrases/answer.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import pairwise
 from typing import Any, Literal
@@ -18,6 +18,7 @@ from advisor.answers.advice import HARDLY, Advice, published_here, side_of_range
 from advisor.answers.best_k import DraftRow
 from advisor.answers.by_batch import schedule_values
 from advisor.answers.by_length import SHORTEST, at_length, by_batch, length_now
+from advisor.answers.flags import Flags
 from advisor.answers.schedule import gain_over_doublings
 from advisor.answers.summary import (
     OWN_ROWS,
@@ -175,7 +176,7 @@ MAY_LOSE = 0.8
 """Choice of this project: a chance of a gain below this is said to be one of a loss too. [-]"""
 NEAR = 0.005
 """Difference of two speedups that two decimals hide. [-]"""
-FLAGS: dict[str, tuple[str, str, Any]] = {
+FLAGS: Flags = {
     "fits": ("batch", "<=", "largest"),
     "nothing_fits": ("largest", "==", 0),
     "weights_fill": ("weights_fill", "==", True),
@@ -229,28 +230,7 @@ FLAGS: dict[str, tuple[str, str, Any]] = {
     "fitted": ("tier", "==", "fitted"),
     "same_chip": ("kernels_of", "known", None),
 }
-"""Comparisons of a fact with a constant or another fact. One with None does not hold, but for
-`unknown`. The only place with a threshold of the main answer."""
-
-
-def holds(flag: str, facts: Mapping[str, Any]) -> bool:
-    """Whether a flag of FLAGS holds of a record's facts."""
-    name, comparison, bound = FLAGS[flag]
-    value = facts[name]
-    if comparison in ("known", "unknown"):
-        return (value is None) == (comparison == "unknown")
-    against = facts[bound] if isinstance(bound, str) and bound in facts else bound
-    if value is None or against is None:
-        return False
-    compared = {
-        "==": value == against,
-        "!=": value != against,
-        "<": value < against,
-        "<=": value <= against,
-        ">": value > against,
-        ">=": value >= against,
-    }
-    return bool(compared[comparison])
+"""The only place with a threshold of the main answer."""
 
 
 @dataclass(frozen=True)

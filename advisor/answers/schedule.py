@@ -1,11 +1,12 @@
-"""The draft length for each batch size: least expected loss with few switches, its gain over one K,
-its sentences."""
+"""The draft length for each batch size: least expected loss with few switches, its gain over one
+K."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,10 +19,9 @@ from advisor.answers.best_k import (
     k_at,
     k_running_at,
 )
+from advisor.answers.flags import Flags
 from advisor.physics.bands import PER_K_LOG_SD
 from advisor.predict.curve import Curve, draft_odds, excess_loss, recommended
-from advisor.predict.scenario import carried_text
-from advisor.predict.setup import Setup
 from advisor.prediction import Array
 
 SWITCH_COST = PER_K_LOG_SD
@@ -111,21 +111,6 @@ def best_by_batch(
     table = _whole(values, int(values.batches[-1]) if max_batch is None else max_batch, max_tpot_s)
     best = recommended(table.loss, table.noise, table.allowed)
     return np.asarray(values.drafts[best], dtype=np.int64)
-
-
-def schedule_rule(max_tpot_ms: float | None = None) -> str:
-    """Rule that chose the ranges of K by batch, in words, under a limit on time per output token
-    [ms]."""
-    rule = (
-        f"K of least expected loss by batch; it changes only where that saves {SWITCH_COST:.0%} "
-        "over a doubling of the batch."
-    )
-    if max_tpot_ms is None:
-        return rule
-    return (
-        f"{rule} K that miss {max_tpot_ms:g} ms per output token are left out, unless all do "
-        "('no')."
-    )
 
 
 @dataclass(frozen=True)
@@ -369,120 +354,117 @@ def one_k_is_enough(ranges: Sequence[KRange], gain: ScheduleGain, n_draft: int) 
     return same or (n_draft > 0 and (near or (gain.gain <= 0.0 and gain.best_static_k == 0)))
 
 
-_EQUALLY = "(mean over batch doublings)"
+@dataclass(frozen=True)
+class ScheduleFacts:
+    """Facts of K by batch beside one K. None where it does not apply."""
+
+    batch: int
+    """Batch asked about. [sequences]"""
+    last: int
+    """Last batch that the schedule covers. [sequences]"""
+    best_alone: int
+    """K that is best at the batch asked about alone."""
+    scheduled: int | None
+    """K of the schedule there; None beyond its last batch."""
+    drafts: bool
+    """Whether it drafts at any batch."""
+    serves_drafts: bool
+    """Whether one server for all batches drafts at any batch."""
+    single_k: int | None
+    """K that one server runs at every batch; None where it switches."""
+    one_is_enough: bool
+    """Whether `best_alone` would be served at every batch."""
+    cost: float
+    """Speedup that `best_alone` throughout gives away against the schedule, mean over batch
+    doublings. [-]"""
+    gain: float
+    """Gain of the schedule over the best single K. [-]"""
+    best_static_k: int
+    zero_ranges: tuple[tuple[int, int], ...]
+    """First and last batches of K = 0 in a schedule that drafts elsewhere and whose drafter is not
+    free."""
+    zero_here: bool
+    """Whether the batch asked about is one of them."""
+    zero_running: int | None
+    """K that one server for all batches runs there."""
+    zero_slower: float
+    """What the kept drafter costs at the batch asked about. [0 to 1]"""
+    limit_ms: float | None
+    """Limit on the time per output token. [ms]"""
+    switch_cost: float = SWITCH_COST
+    """What a switch of K must save over a doubling of the batch. [-]"""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """All fields by name."""
+        return asdict(self)
 
 
-def schedule_texts(
-    ranges: Sequence[KRange], values: KValues, batch_size: int, n_draft: int
-) -> tuple[str, ...]:
-    """Sentences on the gain of a schedule, on its K = 0, and on a target batch with a K of its own.
+SCHEDULE_FLAGS: Flags = {
+    "drafts": ("drafts", "==", True),
+    "serves_drafts": ("serves_drafts", "==", True),
+    "single": ("single_k", "known", None),
+    "one_is_enough": ("one_is_enough", "==", True),
+    "costs_much": ("cost", ">=", MIN_GAIN),
+    "costs": ("cost", ">", 0.0),
+    "kept": ("best_alone", "!=", "scheduled"),
+    "off": ("best_alone", "==", 0),
+    "zero": ("zero_running", "known", None),
+    "zero_here": ("zero_here", "==", True),
+    "zero_drafts": ("zero_running", ">", 0),
+    "limited": ("limit_ms", "known", None),
+}
+
+
+def schedule_facts(
+    ranges: Sequence[KRange],
+    values: KValues,
+    batch_size: int,
+    n_draft: int,
+    limit_ms: float | None = None,
+) -> ScheduleFacts:
+    """Facts of a schedule, on its K = 0, and on a target batch with a K of its own.
 
     values : of each K, on which the schedule was decided. batch_size, n_draft : the target batch
-        and its K. [-]
+        and the K that is best there alone. [-]
     """
-    idle = float(
-        interpolate_batches(values.batches, values.idle[:, None], np.array([batch_size]))[0, 0]
-    )
     gain = gain_over_doublings(ranges, values)
-    texts = [one_k_text(ranges, gain, n_draft), _zero_text(ranges, batch_size, idle)]
-    if (
-        batch_size <= ranges[-1].batch_end
-        and (scheduled := int(k_at(ranges, batch_size))) != n_draft
-    ):
-        texts.append(
-            f"At batch {batch_size:,} alone K = {n_draft} is best; with its neighbours the "
-            f"schedule has K = {scheduled} there."
-        )
-    return tuple(text for text in texts if text)
-
-
-def plain_text(ranges: Sequence[KRange], batch_size: int, n_draft: int) -> str:
-    """Reason to start without speculation though the schedule drafts elsewhere. Empty where it is
-    not so."""
-    if n_draft or not any(item.k_running for item in ranges):
-        return ""
-    return (
-        f"At batch {batch_size:,} no drafting is recommended: the engine is started without "
-        "speculation; export --by-batch writes the schedule."
-    )
-
-
-def one_k_text(ranges: Sequence[KRange], gain: ScheduleGain, n_draft: int) -> str:
-    """Whether one K, that of the target batch, is enough for a server at all batches, in a
-    sentence."""
-    last = ranges[-1].batch_end
-    best = gain.best_static_k
-    if not any(item.n_draft for item in ranges):
-        return "Speculation pays at no batch: K = 0."
     running = {item.k_running for item in ranges}
-    if running == {0}:
-        return (
-            "One K is enough: 0, a server without speculation, loses least over all batches "
-            f"{_EQUALLY}."
-        )
-    if len(running) == 1:
-        return f"One K is enough: {running.pop()} at every batch up to {last:,}."
-    if one_k_is_enough(ranges, gain, n_draft):
-        cost = 1.0 - gain.static_speedup[n_draft] / gain.schedule_speedup
-        if cost >= MIN_GAIN:
-            return (
-                f"A schedule is not worth its drafter: over all batches up to {last:,} no "
-                f"speculation is quicker {_EQUALLY}."
-            )
-        if cost <= 0.0:
-            return f"One K is enough: {n_draft} at every batch up to {last:,}, at no cost."
-        return (
-            f"One K is enough: {n_draft} at every batch up to {last:,} costs {cost:.1%} {_EQUALLY}."
-        )
-    return (
-        f"The schedule gains {gain.gain:.1%} over the best single K, {best}, up to batch {last:,} "
-        f"{_EQUALLY}."
-    )
-
-
-def accepted_length_text(setup: Setup) -> str:
-    """Origin of a scenario's accepted lengths, and the K at which they are carried rather than
-    known."""
-    origin = f"Accepted length: {setup.acceptance.source.rstrip('.')}."
-    carried = carried_text(
-        setup.acceptance.extrapolated, np.arange(setup.acceptance.accepted_length.size)
-    )
-    return f"{origin} {carried}".rstrip()
-
-
-def _zero_text(ranges: Sequence[KRange], batch_size: int, idle: float) -> str:
-    """What K = 0 means in a schedule that drafts at other batches. Empty where it has none or its
-    drafter is free."""
+    last = ranges[-1].batch_end
     zero = [item for item in ranges if not item.n_draft]
-    if (
-        not zero
-        or len(zero) == len(ranges)
-        or idle >= 1.0
-        or not any(item.k_running for item in ranges)
-    ):
-        return ""
-    at_zero = not int(k_at(ranges, batch_size))
-    running = int(k_running_at(ranges, batch_size if at_zero else zero[-1].batch_start))
-    slower = f", {1.0 - idle:.1%} slower" if at_zero else ""
-    server = "One server for all batches "
-    server += (
-        f"runs K = {running} there: at K = 0 its"
-        if running
-        else "drafts nothing there either, but its"
-    )
-    batches = f"at batch {batch_size:,}" if at_zero else _batches(zero)
-    return (
-        f"K = 0 is a server without speculation; start one where it mostly runs {batches}. "
-        f"{server} drafter would still run once a step{slower}."
+    at = np.array([batch_size])
+    idle = float(interpolate_batches(values.batches, values.idle[:, None], at)[0, 0])
+    has_zero = 0 < len(zero) < len(ranges) and idle < 1.0 and running != {0}
+    zero_here = has_zero and not int(k_at(ranges, batch_size))
+    zero_running = None
+    if has_zero:
+        zero_running = int(k_running_at(ranges, batch_size if zero_here else zero[-1].batch_start))
+    return ScheduleFacts(
+        batch=batch_size,
+        last=last,
+        best_alone=n_draft,
+        scheduled=int(k_at(ranges, batch_size)) if batch_size <= last else None,
+        drafts=any(item.n_draft for item in ranges),
+        serves_drafts=running != {0},
+        single_k=next(iter(running)) if len(running) == 1 else None,
+        one_is_enough=one_k_is_enough(ranges, gain, n_draft),
+        cost=1.0 - gain.static_speedup[n_draft] / gain.schedule_speedup,
+        gain=gain.gain,
+        best_static_k=gain.best_static_k,
+        zero_ranges=_joined(zero) if has_zero else (),
+        zero_here=zero_here,
+        zero_running=zero_running,
+        zero_slower=1.0 - idle,
+        limit_ms=limit_ms,
     )
 
 
-def _batches(ranges: Sequence[KRange]) -> str:
-    """`at batch 8 to 23 and 512 to 1,024`."""
+def _joined(ranges: Sequence[KRange]) -> tuple[tuple[int, int], ...]:
+    """First and last batch of neighbouring ranges together."""
     runs: list[tuple[int, int]] = []
     for item in ranges:
         if runs and runs[-1][1] + 1 == item.batch_start:
             runs[-1] = (runs[-1][0], item.batch_end)
         else:
             runs.append((item.batch_start, item.batch_end))
-    return "at batch " + " and ".join(f"{first:,} to {last:,}" for first, last in runs)
+    return tuple(runs)

@@ -14,8 +14,7 @@ from advisor.answers.advice import Advice, answer_values, band_parts
 from advisor.answers.advice import advise as advise_scenario
 from advisor.answers.best_k import range_values
 from advisor.answers.outcome import outcome_of
-from advisor.answers.schedule import accepted_length_text, schedule_rule
-from advisor.answers.summary import correction_text, fit_of
+from advisor.answers.summary import fit_of
 from advisor.cli import as_called, program
 from advisor.cli import output as out
 from advisor.cli.asked import ScenarioCommand, typed_words
@@ -25,8 +24,17 @@ from advisor.predict.scenario_fields import MAX_BATCH
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
 from advisor.show.phrases.answer import BOOK, SLOTS
+from advisor.show.phrases.schedule import BOOK as SCHEDULE_BOOK
+from advisor.show.phrases.schedule import TEXTS
 from advisor.show.table import Table, matrix
-from advisor.show.words.answer import DRAFTS, LINES, k_by_batch_table, short_answer
+from advisor.show.words.answer import (
+    DRAFTS,
+    LINES,
+    accepted_length_text,
+    k_by_batch_table,
+    short_answer,
+)
+from advisor.show.words.basis import correction_text
 from advisor.text import MERITS
 
 if TYPE_CHECKING:
@@ -173,7 +181,7 @@ def _print_more(advice: Advice, goal: str) -> None:
         out.say(text)
     click.echo("\nK by batch:")
     out.print_table(k_by_batch_table(advice.k_by_batch, limited is not None))
-    out.say(schedule_rule(limited))
+    out.say(SCHEDULE_BOOK.say("rule", advice.schedule.facts))
     _print_next(steps, goal)
     click.echo()
     out.say(accepted_length_text(advice.setup))
@@ -251,7 +259,7 @@ def advice_document(advice: Advice) -> dict[str, Any]:
         "says": {slot: text for slot in SLOTS if (text := BOOK.say(slot, facts))},
         "k_at_batch": advice.drafts,
         "k_by_batch": [range_values(batch_range) for batch_range in advice.k_by_batch],
-        "k_by_batch_says": advice.schedule_texts,
+        "k_by_batch_says": SCHEDULE_BOOK.says(TEXTS, advice.schedule.facts),
         "sweet_spot_batch": advice.sweet_spot_batch,
         "break_even_batch": advice.break_even_batch,
     }

@@ -19,7 +19,6 @@ from advisor.answers.by_batch import (
 )
 from advisor.answers.engines.config import DRAFT_MODEL_PLACEHOLDER
 from advisor.answers.engines.export import export_scenario, needs_draft_model, write_export
-from advisor.answers.schedule import accepted_length_text, plain_text, schedule_rule
 from advisor.answers.simulation.compare import (
     MAX_TRACE_BYTES,
     PolicyOutcome,
@@ -33,8 +32,9 @@ from advisor.cli import output as out
 from advisor.cli.asked import ScenarioCommand, typed_words
 from advisor.predict.scenario import Scenario
 from advisor.profiles import read_file, shown_path
+from advisor.show.phrases.schedule import BOOK, TEXTS
 from advisor.show.table import Column, Table
-from advisor.show.words.answer import k_by_batch_table, k_by_context_table
+from advisor.show.words.answer import accepted_length_text, k_by_batch_table, k_by_context_table
 
 
 @click.command(cls=ScenarioCommand)
@@ -59,7 +59,7 @@ def schedule(
                 "scenario_hash": scenario.hash,
                 "context_tokens": scenario.context_tokens,
                 "k_by_batch": [range_values(item) for item in runtime_schedule.ranges],
-                "k_by_batch_says": runtime_schedule.texts,
+                "k_by_batch_says": BOOK.says(TEXTS, runtime_schedule.facts),
                 "k_by_context": context_values(runtime_schedule.at_contexts),
                 "gain": runtime_schedule.gain,
                 "warnings": runtime_schedule.setup.warnings,
@@ -67,7 +67,7 @@ def schedule(
         )
         return
     out.print_table(k_by_batch_table(runtime_schedule.ranges, scenario.max_tpot_ms is not None))
-    out.say(" ".join((*runtime_schedule.texts, schedule_rule(scenario.max_tpot_ms))))
+    out.say(" ".join(BOOK.says((*TEXTS, "rule"), runtime_schedule.facts)))
     at = runtime_schedule.at_contexts
     if at.matters or runtime_schedule.others is not None:
         out.say("\nRecommended K by batch and tokens of context (-: does not fit):")
@@ -162,20 +162,13 @@ def export(
 
 def _said_of_export(runtime_schedule: RuntimeSchedule, by_batch: bool) -> tuple[str, ...]:
     """What the schedule gains. Where a plain server is written in its place, why."""
-    plain = (
-        ""
-        if by_batch
-        else plain_text(
-            runtime_schedule.ranges,
-            runtime_schedule.setup.scenario.batch_size,
-            runtime_schedule.n_draft,
-        )
-    )
+    facts = runtime_schedule.facts
+    without = "" if by_batch else BOOK.say("without", facts)
     one_k = by_batch and len({item.k_running for item in runtime_schedule.ranges}) == 1
     one_k_note = (
         ("--by-batch finds one K for all batches, so no table of K is written.",) if one_k else ()
     )
-    return (plain,) if plain else runtime_schedule.texts + one_k_note
+    return (without,) if without else (*BOOK.says(TEXTS, facts), *one_k_note)
 
 
 @click.command(cls=ScenarioCommand)

@@ -244,7 +244,7 @@ def _fit(advice: Advice) -> dict[str, Any] | None:
         if fit.scenario is None
         else f"Use {fit.scenario.n_gpus} × {hardware_name(advice.setup.hardware)}"
     )
-    return {"title": fit.title, "wider": wider}
+    return {"wider": wider}
 
 
 def live_why(advice: Advice) -> dict[str, Any]:

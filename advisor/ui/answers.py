@@ -24,7 +24,6 @@ from advisor.answers.explore.entrants import (
     users_of,
 )
 from advisor.answers.explore.leaderboard import Leaderboard, leaderboard
-from advisor.answers.summary import refit_text
 from advisor.catalog.hardware import model_name
 from advisor.catalog.models import model_ids
 from advisor.measured.published import published_ids
@@ -35,6 +34,7 @@ from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import FIELDS
 from advisor.prediction import AdvisorError, Frozen, Tier
 from advisor.show.report.build import applicable_errors
+from advisor.show.words.basis import refit_text
 from advisor.ui.session import attempt, values
 
 P = ParamSpec("P")

@@ -11,6 +11,7 @@ from advisor.answers.diagnosis.physics import Comparison
 from advisor.answers.own_gap import is_far
 from advisor.answers.summary import fit_of
 from advisor.measured.published import runs_beside
+from advisor.physics.memory import GIB
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import FIELDS
@@ -78,7 +79,11 @@ def unfit_of(compared: Sequence[Comparison]) -> Unfit | None:
     formats = tuple(str(other.scenario.weight_dtype) for other in fitting)
     now = scenario.weight_dtype or setup.architecture.dtypes.routed
     fit = fit_of(setup)
-    needs = "" if fit is None else f" {fit.title[:1].lower()}{fit.title[1:]}:"
+    needs = ""
+    if fit is not None:
+        needed = fit.needed_bytes / GIB
+        usable = fit.usable_bytes / GIB
+        needs = f" needs {needed:,.0f} GiB per GPU, {usable:,.0f} are usable:"
     offered = f" It fits as {listed(formats)}." if formats else " No format of ours fits."
     text = (
         f"As {now} the server{needs} which weight format does it run?{offered} All predictions "

@@ -3,7 +3,7 @@ is, and where it ends."""
 
 from __future__ import annotations
 
-from advisor.answers.outcome import FACTS, FLAGS, holds
+from advisor.answers.outcome import FACTS, FLAGS
 from advisor.show.phrases.book import Book, Phrase
 
 PHRASES = (
@@ -13,7 +13,7 @@ PHRASES = (
     Phrase(
         "headline",
         "all_over_limit",
-        "No draft length keeps {limit_ms:3} ms per token: {fastest_ms:3} ms at best",
+        "No draft length keeps {limit_ms:g} ms per token: {fastest_ms:3} ms at best",
     ),
     Phrase("headline", "own off", "Your runs: turn speculation off at batch {batch:int}"),
     Phrase("headline", "own", "Your runs: draft {k:tokens} at batch {batch:int}"),
@@ -68,7 +68,7 @@ PHRASES = (
         "fits limited over_limit_slow !all_over_limit !off",
         (
             "At the slow end of the range a token takes {slow_ms:3} ms, over the limit of "
-            "{limit_ms:3}."
+            "{limit_ms:g}."
         ),
     ),
     Phrase(
@@ -153,6 +153,7 @@ PHRASES = (
         "",
         "Lower the batch to {largest:int}, shorten the context or use more GPUs.",
     ),
+    Phrase("schedule", "!fits", ""),
     Phrase("schedule", "undrafted", ""),
     Phrase("schedule", "switches", "K by batch: {served:ranges}."),
     Phrase("schedule", "off varies", ""),
@@ -164,6 +165,7 @@ PHRASES = (
     ),
     Phrase("schedule", "varies", "K = {k} everywhere is as fast as switching K by batch."),
     Phrase("schedule", "", "K = {k} is best at every batch up to {end_batch:int}."),
+    Phrase("pays", "!fits", ""),
     Phrase("pays", "never_drafts", ""),
     Phrase("pays", "pays_nowhere", ""),
     Phrase(
@@ -185,13 +187,14 @@ PHRASES = (
     Phrase(
         "admit",
         "vllm",
-        "Above batch {kept_to:int} no K keeps {limit_ms:3} ms: set --max-num-seqs {admit}.",
+        "Above batch {kept_to:int} no K keeps {limit_ms:g} ms: set --max-num-seqs {admit}.",
     ),
     Phrase(
         "admit",
         "sglang",
-        "Above batch {kept_to:int} no K keeps {limit_ms:3} ms: set --max-running-requests {admit}.",
+        "Above batch {kept_to:int} no K keeps {limit_ms:g} ms: set --max-running-requests {admit}.",
     ),
+    Phrase("change", "!fits", ""),
     Phrase("change", "!below !above", ""),
     Phrase(
         "change",
@@ -226,7 +229,7 @@ PHRASES = (
     Phrase(
         "do",
         "all_over_limit",
-        "No draft length keeps {limit_ms:3} ms per token: lower the batch or use more GPUs.",
+        "No draft length keeps {limit_ms:g} ms per token: lower the batch or use more GPUs.",
     ),
     Phrase("do", "undrafted", "There is no drafter: nothing is drafted."),
     Phrase("do", "off", "Leave speculation off at batch {batch:int}."),
@@ -285,7 +288,7 @@ PHRASES = (
     Phrase("launch_title", "switches", "Launch on {engine_name}: K = {k} at this batch"),
     Phrase("launch_title", "", "Launch on {engine_name} with K = {k}"),
 )
-BOOK = Book(PHRASES, FACTS, FLAGS, holds)
+BOOK = Book(PHRASES, FACTS, FLAGS)
 SLOTS = (
     *("headline", "range", "time", "slow", "alternative", "memory"),
     *("published", "published_runs", "borrowed"),

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from advisor.answers.flags import Flags, holds
+
 _BRACE = re.compile(r"\{(\w+)(?::(\w+))?\}")
 
 
@@ -50,12 +52,17 @@ def _ranges(served: tuple[tuple[int, int, int], ...]) -> str:
     return ", ".join(pieces)
 
 
+def _spans(ranges: tuple[tuple[int, int], ...]) -> str:
+    return " and ".join(f"{first:,} to {last:,}" for first, last in ranges)
+
+
 FORMS: dict[str, Callable[[Any], str]] = {
     "": str,
     "x": lambda value: f"{value:.2f}×",
     "x2": lambda value: f"{value:.2f}",
     "1": lambda value: f"{value:.1f}",
     "3": _digits,
+    "g": lambda value: f"{value:g}",
     "int": lambda value: f"{value:,.0f}",
     "pct": lambda value: f"{100 * value:.0f}%",
     "pct1": lambda value: f"{100 * value:.1f}%",
@@ -64,6 +71,7 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "runs": lambda value: f"{value:,} published run{'' if value == 1 else 's'}",
     "gpus": lambda value: f"{value:,} GPU{'' if value == 1 else 's'}",
     "ranges": _ranges,
+    "spans": _spans,
     "k": lambda value: f"K = {value}" if value else "no drafts",
 }
 """A fact as text, by the form behind its name."""
@@ -76,9 +84,7 @@ class Book:
     phrases: tuple[Phrase, ...]
     facts: frozenset[str]
     """Names of the record's fields."""
-    flags: Mapping[str, tuple[str, str, Any]]
-    """(fact, comparison, bound) by flag."""
-    holds: Callable[[str, Mapping[str, Any]], bool]
+    flags: Flags
 
     def __post_init__(self) -> None:
         slots = {phrase.slot for phrase in self.phrases}
@@ -103,7 +109,7 @@ class Book:
             (
                 phrase
                 for phrase in of_slot
-                if all(self.holds(flag, facts) == wanted for flag, wanted in phrase.flags)
+                if all(holds(self.flags, flag, facts) == wanted for flag, wanted in phrase.flags)
             ),
             None,
         )

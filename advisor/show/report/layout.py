@@ -17,11 +17,6 @@ from typing import Any, TypeVar
 
 from advisor.answers.advice import Advice, component_times
 from advisor.answers.engines.config import DRAFT_MODEL_PLACEHOLDER, option_texts
-from advisor.answers.schedule import plain_text, schedule_rule
-from advisor.answers.summary import (
-    accepted_text,
-    correction_text,
-)
 from advisor.catalog.hardware import drafter_name, model_name
 from advisor.catalog.models import stored_format
 from advisor.measured.refit_result import Errors
@@ -30,6 +25,8 @@ from advisor.predict.curve import curve_rows
 from advisor.predict.load import BORROWED, block_warnings
 from advisor.prediction import Constant
 from advisor.show.live_answer import engine_of
+from advisor.show.phrases.schedule import BOOK as SCHEDULE_BOOK
+from advisor.show.phrases.schedule import TEXTS
 from advisor.show.report.blocks import (
     Block,
     Code,
@@ -63,6 +60,7 @@ from advisor.show.words.answer import (
     k_by_context_table,
     place_text,
 )
+from advisor.show.words.basis import accepted_text, correction_text
 from advisor.show.words.explain import NAMED
 from advisor.show.words.load import digits, does_not_fit, spend_text
 from advisor.text import MERITS, printable, tier_text, wrapped
@@ -265,9 +263,7 @@ def _components(report: Report) -> tuple[Block, ...]:
 
 
 def _engines(report: Report) -> tuple[Block, ...]:
-    why = plain_text(
-        report.advice.k_by_batch, report.scenario.batch_size, report.advice.recommendation.n_draft
-    )
+    why = SCHEDULE_BOOK.say("without", report.advice.schedule.facts)
     reason_blocks = (Paragraph(why),) if why else ()
     return (
         *reason_blocks,
@@ -277,7 +273,7 @@ def _engines(report: Report) -> tuple[Block, ...]:
 
 def _schedule(report: Report) -> tuple[Block, ...]:
     table = k_by_batch_table(report.advice.k_by_batch, report.scenario.max_tpot_ms is not None)
-    text = " ".join((*report.advice.schedule_texts, schedule_rule(report.scenario.max_tpot_ms)))
+    text = " ".join(SCHEDULE_BOOK.says((*TEXTS, "rule"), report.advice.schedule.facts))
     blocks: list[Block] = [Paragraph(text), table_block(table)]
     if (at := report.k_by_context) is not None and at.text:
         blocks.append(Paragraph(at.text))

@@ -15,6 +15,8 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from advisor.answers.advice import Advice, advice_on
 from advisor.answers.best_k import DraftRow, KRange
 from advisor.answers.by_batch import KByContext
@@ -30,6 +32,8 @@ from advisor.answers.outcome import Outcome, outcome_of
 from advisor.catalog.engines import export_engines, load_engine
 from advisor.catalog.hardware import drafter_name, hardware_name, model_name, shape_label
 from advisor.physics.acceptance import Acceptance
+from advisor.predict.scenario import carried_text
+from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
 from advisor.show.phrases.answer import BOOK
 from advisor.show.table import Column, Table, matrix
@@ -104,6 +108,16 @@ def accepted_lengths(acceptance: Acceptance, shortest: int = 0) -> Table[int]:
         ),
     )
     return Table(columns, range(shortest, acceptance.accepted_length.size))
+
+
+def accepted_length_text(setup: Setup) -> str:
+    """Origin of a scenario's accepted lengths, and the K at which they are carried rather than
+    known."""
+    origin = f"Accepted length: {setup.acceptance.source.rstrip('.')}."
+    carried = carried_text(
+        setup.acceptance.extrapolated, np.arange(setup.acceptance.accepted_length.size)
+    )
+    return f"{origin} {carried}".rstrip()
 
 
 LINES = 30

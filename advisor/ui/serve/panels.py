@@ -20,7 +20,7 @@ from advisor.answers.explore.cells import AXES, Explored, explore
 from advisor.answers.explore.entrants import BY, By, load_as_text, load_from_text
 from advisor.answers.explore.leaderboard import Leaderboard, Standing
 from advisor.answers.own_gap import at_batch, decision_text
-from advisor.answers.summary import accepted_text, correction_text, errors_text, fit_of, tier_words
+from advisor.answers.summary import fit_of
 from advisor.catalog.hardware import model_name
 from advisor.measured.validation import chance_kept_text, chances_kept, read_judged
 from advisor.predict.scenario import Scenario
@@ -29,9 +29,12 @@ from advisor.show.charts.maps import SHOWN, explored_chart, explored_table
 from advisor.show.charts.measured import chances_chart
 from advisor.show.explain.nearby import nearest_speedups
 from advisor.show.live_answer import engine_of, live_answer, live_why
+from advisor.show.phrases.schedule import BOOK as SCHEDULE_BOOK
+from advisor.show.phrases.schedule import TEXTS
 from advisor.show.report.build import check_steps
 from advisor.show.table import Column, Table, matrix
 from advisor.show.words.answer import engine_setup
+from advisor.show.words.basis import accepted_text, correction_text, errors_text, tier_words
 from advisor.show.words.explain import PUBLISHED
 from advisor.show.words.leaderboard import missed_texts, notes, own_place, placement_text, verdict
 from advisor.show.words.leaderboard import table as board_table
@@ -357,7 +360,7 @@ def remarks(advice: Advice) -> tuple[str, ...]:
         accepted,
         correction_text(advice),
         f"{answer.bound_because} Decoding without drafts is {answer.bound}-bound.",
-        *advice.schedule_texts,
+        *SCHEDULE_BOOK.says(TEXTS, advice.schedule.facts),
         *advice.warnings,
         routing,
         f"{setup.cache.sentence}.",

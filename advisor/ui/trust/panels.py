@@ -13,7 +13,6 @@ import streamlit as st
 
 from advisor.answers.advice import Advice
 from advisor.answers.explore.changes import design_is_searched
-from advisor.answers.summary import tier_words
 from advisor.catalog.hardware import hardware_called, model_name
 from advisor.measured.measurements import dataset_folders, read_meta
 from advisor.measured.refit_result import Errors
@@ -31,6 +30,7 @@ from advisor.show.explain.round import citations, cited, derive
 from advisor.show.report.build import LIMITS
 from advisor.show.table import Column, Table, matrix
 from advisor.show.words.answer import accepted_lengths
+from advisor.show.words.basis import tier_words
 from advisor.show.words.explain import NAMED
 from advisor.text import counted, with_prefix
 from advisor.ui.answers import errors_for, store_status

@@ -17,6 +17,7 @@ const FORMS = {
   x2: (value) => value.toFixed(2),
   1: (value) => value.toFixed(1),
   3: digits,
+  g: (value) => String(+value.toPrecision(6)),
   int: whole,
   pct: percent,
   pct1: (value) => `${(100 * value).toFixed(1)}%`,
