@@ -260,21 +260,22 @@ class Merit:
 
 
 _SPEEDUP = Merit("Speedup", "speedup", "Best speedup", "the baseline's speedup", "x", "{:.2f}x")
+_TPOT = Merit(
+    "Time per output token",
+    "time per output token",
+    "Best time per token",
+    "the baseline's speed per output token",
+    "ms",
+    "{:.2f} ms",
+    scale=1e3,
+    short="Time per token",
+)
 MERITS: Mapping[str, Merit] = {
     "speedup": _SPEEDUP,
     "sd_speedup": replace(
         _SPEEDUP, words="speculative speedup", gain_of="the baseline's speculative speedup"
     ),
-    "tpot": Merit(
-        "Time per output token",
-        "time per output token",
-        "Best time per token",
-        "the baseline's speed per output token",
-        "ms",
-        "{:.2f} ms",
-        scale=1e3,
-        short="Time per token",
-    ),
+    "tpot": _TPOT,
     "ttft": Merit(
         "Time to first token",
         "time to first token",

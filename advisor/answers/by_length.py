@@ -130,10 +130,10 @@ def at_length(advice: Advice, length: float) -> AtLength:
 class ByBatch:
     """Where a configuration drafts, gains and may lose. None: nowhere, or to the end."""
 
-    end: int
+    end_batch: int
     """Last batch looked at: of the memory, or of the curve. [sequences]"""
     pays_to: int | None
-    """Last batch at which it gains, where that is not `end`; 0: at none."""
+    """Last batch at which it gains, where that is not `end_batch`; 0: at none."""
     loses_from: int | None
     """Batch from which on the low end of the range lies below 1, as far as it drafts."""
     drafts_from: int | None
@@ -172,7 +172,7 @@ def by_batch(advice: Advice, curve: Curve, ranges: tuple[KRange, ...]) -> ByBatc
     on_curve = curve.speedup[in_curve][np.arange(columns.size), columns]
     top = int(on_curve.argmax())
     return ByBatch(
-        end=end,
+        end_batch=end,
         pays_to=None if pays_to == end else pays_to,
         loses_from=int(drafting[losing.size - at_the_end]) if at_the_end else None,
         drafts_from=int(drafting[0]) if drafting.size else None,

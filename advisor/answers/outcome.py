@@ -7,7 +7,7 @@ said follows from FLAGS, in show/phrases/answer.py.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import pairwise
 from typing import Any, Literal
@@ -305,64 +305,99 @@ def outcome_of(
     rows = {row.n_draft: row for row in advice.drafts}
     tried = rows[k or advice.curve_k]
     alone = rows[answer.best_alone]
-    curve = advice.curve
-    no_flips: tuple[None, None, None] = (None, None, None)
-    below, off, above = no_flips if follows_own else length_flips(advice)
-    limit_ms = scenario.max_tpot_ms
-    accepted_k = stated_k(advice)
     adjustment = advice.setup.adjustment
     widths = own_half_widths(advice)
     own_here = [speedup for at, drafted, speedup in own if (at, drafted) == (batch, k)]
-    return Outcome(
-        batch=batch,
-        k=k,
-        k_from="own" if follows_own else "model",
-        best_alone=answer.best_alone,
-        alone_gain=None if alone.n_draft == k else alone.speedup / rows[k].speedup - 1.0,
-        served=tuple(
+    which = {
+        "batch": batch,
+        "k": k,
+        "k_from": "own" if follows_own else "model",
+        "best_alone": answer.best_alone,
+        "alone_gain": None if alone.n_draft == k else alone.speedup / rows[k].speedup - 1.0,
+        "served": tuple(
             (part.batch_start, part.batch_end, part.k_running) for part in advice.to_serve
         ),
-        n_k=len(advice.drafts),
-        tried=tried.n_draft,
-        speedup=tried.speedup,
-        low=tried.speedup_low,
-        high=tried.speedup_high,
-        chance=tried.p_gain,
-        best_share=tried.p_best,
-        loss=tried.expected_loss,
-        tier=str(answer.speedup.tier),
-        tpot_ms=rows[k].tpot_s * 1e3,
-        plain_ms=rows[0].tpot_s * 1e3,
-        slow_ms=tried.tpot_s * tried.speedup / tried.speedup_low * 1e3,
-        fastest_ms=min(row.tpot_s for row in advice.drafts) * 1e3,
-        limit_ms=limit_ms,
-        in_limit=rows[k].meets_limit,
-        tried_in_limit=tried.meets_limit,
-        any_in_limit=any(row.meets_limit for row in advice.drafts),
+        "n_k": len(advice.drafts),
+    }
+    engine = {
+        "engine": scenario.engine,
+        "engine_name": load_engine(scenario.engine).name,
+        "kernels_of": advice.setup.costs.kernels_of or None,
+        "refit_points": None if adjustment is None else adjustment.n_points,
+    }
+    own_runs = {
+        "own_n": len(own),
+        "own_here": float(np.median(own_here)) if own_here else None,
+        "half_width": None if widths is None else widths[0],
+        "half_width_after": None if widths is None else widths[1],
+        "own_rows": OWN_ROWS,
+    }
+    lengths = {} if follows_own else _flip_facts(advice)
+    return Outcome(
+        **which,
+        **_gain_facts(advice, tried),
+        **_time_facts(advice, rows, tried),
         **_limit_facts(advice),
-        accepted_length=float(curve.accepted_length[curve.column(accepted_k)])
-        if len(advice.drafts) > 1
-        else None,
-        accepted_k=accepted_k,
-        borrowed=borrowed_from(advice) or None,
-        below_length=None if below is None else below.accepted_length,
-        below_k=None if below is None else below.k_after,
-        off_length=None if off is None else off.accepted_length,
-        above_length=None if above is None else above.accepted_length,
-        above_k=None if above is None else above.k_after,
+        **_length_facts(advice),
+        **(_NO_FLIPS | lengths),
         **_memory_facts(advice),
         **_batch_facts(advice),
         **_published_facts(advice),
-        own_n=len(own),
-        own_here=float(np.median(own_here)) if own_here else None,
-        half_width=None if widths is None else widths[0],
-        half_width_after=None if widths is None else widths[1],
-        own_rows=OWN_ROWS,
-        engine=scenario.engine,
-        engine_name=load_engine(scenario.engine).name,
-        kernels_of=advice.setup.costs.kernels_of or None,
-        refit_points=None if adjustment is None else adjustment.n_points,
+        **own_runs,
+        **engine,
     )
+
+
+def _gain_facts(advice: Advice, tried: DraftRow) -> dict[str, Any]:
+    return {
+        "tried": tried.n_draft,
+        "speedup": tried.speedup,
+        "low": tried.speedup_low,
+        "high": tried.speedup_high,
+        "chance": tried.p_gain,
+        "best_share": tried.p_best,
+        "loss": tried.expected_loss,
+        "tier": str(advice.recommendation.speedup.tier),
+    }
+
+
+def _time_facts(advice: Advice, rows: Mapping[int, DraftRow], tried: DraftRow) -> dict[str, Any]:
+    row = rows[advice.recommendation.n_draft]
+    return {
+        "tpot_ms": row.tpot_s * 1e3,
+        "plain_ms": rows[0].tpot_s * 1e3,
+        "slow_ms": tried.tpot_s * tried.speedup / tried.speedup_low * 1e3,
+        "fastest_ms": min(each.tpot_s for each in rows.values()) * 1e3,
+        "limit_ms": advice.scenario.max_tpot_ms,
+        "in_limit": row.meets_limit,
+        "tried_in_limit": tried.meets_limit,
+        "any_in_limit": any(each.meets_limit for each in rows.values()),
+    }
+
+
+def _length_facts(advice: Advice) -> dict[str, Any]:
+    return {
+        "accepted_length": length_now(advice) if len(advice.drafts) > 1 else None,
+        "accepted_k": stated_k(advice),
+        "borrowed": borrowed_from(advice) or None,
+    }
+
+
+_NO_FLIPS = dict.fromkeys(
+    ("below_length", "below_k", "off_length", "above_length", "above_k"), None
+)
+
+
+def _flip_facts(advice: Advice) -> dict[str, Any]:
+    below, off, above = length_flips(advice)
+    facts: dict[str, Any] = {}
+    if below is not None:
+        facts |= {"below_length": below.accepted_length, "below_k": below.k_after}
+    if off is not None:
+        facts["off_length"] = off.accepted_length
+    if above is not None:
+        facts |= {"above_length": above.accepted_length, "above_k": above.k_after}
+    return facts
 
 
 def with_tried(outcome: Outcome, row: DraftRow) -> Outcome:
@@ -416,15 +451,8 @@ def _batch_facts(advice: Advice) -> dict[str, Any]:
     varies = len({part.k_running for part in advice.k_by_batch}) > 1
     k = advice.recommendation.n_draft
     cost = 1.0 - gain.static_speedup[curve.column(k)] / gain.schedule_speedup
-    return {
-        "end_batch": places.end,
+    return asdict(places) | {
         "end_is_memory": 0 < advice.setup.memory.largest_batch <= int(curve.batches[-1]),
-        "pays_to": places.pays_to,
-        "loses_from": places.loses_from,
-        "drafts_from": places.drafts_from,
-        "drafts_to": places.drafts_to,
-        "peak": places.peak,
-        "peak_batch": places.peak_batch,
         "switches": len({part.k_running for part in advice.to_serve}) > 1,
         "varies": varies,
         "single_k_cost": max(cost, 0.0) if varies else None,

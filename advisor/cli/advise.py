@@ -256,23 +256,29 @@ def advice_document(advice: Advice) -> dict[str, Any]:
         "schema_version": SCHEMA_VERSION,
         "recommendation": answer_values(advice) | {"verdict": BOOK.say("headline", facts)},
         "outcome": facts,
-        "says": {slot: text for slot in SLOTS if (text := BOOK.say(slot, facts))},
+        "says": {slot: BOOK.say(slot, facts) for slot in SLOTS if BOOK.say(slot, facts)},
+    }
+    by_batch = {
         "k_at_batch": advice.drafts,
         "k_by_batch": [range_values(batch_range) for batch_range in advice.k_by_batch],
         "k_by_batch_says": SCHEDULE_BOOK.says(TEXTS, advice.schedule.facts),
         "sweet_spot_batch": advice.sweet_spot_batch,
         "break_even_batch": advice.break_even_batch,
     }
-    return answer | {
-        "curve": curve_rows(curve),
-        "components_ms": components_ms,
-        "memory": memory,
-        "routing": setup.routing_because,
-        "kv_cache": setup.cache.sentence,
-        "acceptance_source": setup.acceptance.source,
-        "sources": setup.sources,
-        "warnings": advice.warnings,
-    }
+    return (
+        answer
+        | by_batch
+        | {
+            "curve": curve_rows(curve),
+            "components_ms": components_ms,
+            "memory": memory,
+            "routing": setup.routing_because,
+            "kv_cache": setup.cache.sentence,
+            "acceptance_source": setup.acceptance.source,
+            "sources": setup.sources,
+            "warnings": advice.warnings,
+        }
+    )
 
 
 def _print_next(steps: NextSteps, goal: Any) -> None:

@@ -394,7 +394,7 @@ def _step(slowness: Array, counts: RankCounts) -> dict[str, Array]:
         whole = np.broadcast_to(values, slowness.shape)
         return np.asarray(np.take_along_axis(whole, slow, axis=3).mean(axis=(2, 3)))
 
-    return {
+    loads = {
         "touched": counts.touched.max(axis=2).mean(axis=1),
         "pairs": counts.pairs.max(axis=2).mean(axis=1),
         "mean_pairs": counts.pairs.mean(axis=(1, 2)),
@@ -402,6 +402,8 @@ def _step(slowness: Array, counts: RankCounts) -> dict[str, Array]:
         "slow_touched": of_slowest(counts.touched),
         "slow_pairs": of_slowest(counts.pairs),
         "slowness": of_slowest(slowness),
+    }
+    return loads | {
         "received_pairs": counts.received_pairs.max(axis=2).mean(axis=1),
         "received_tokens": counts.received_tokens.max(axis=2).mean(axis=1),
         "mean_received_pairs": counts.received_pairs.mean(axis=(1, 2)),

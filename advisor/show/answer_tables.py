@@ -29,6 +29,7 @@ from advisor.answers.by_length import (
 from advisor.answers.own_gap import own_drafts
 from advisor.answers.summary import stated_k
 from advisor.measured.published import runs_beside
+from advisor.predict.curve import Odds
 from advisor.prediction import Array
 from advisor.text import printable
 
@@ -51,9 +52,7 @@ def answer_tables(advice: Advice, own: Sequence[tuple[int, int, int]] = ()) -> d
         "lengths": [float(f"{length:.7g}") for length in lengths],
         "source": printable(advice.setup.acceptance.source),
     }
-    odds = [answer.odds for answer in answers]
-    chance = np.array([each.p_gain for each in odds])
-    return {
+    cases = {
         "accepted": accepted if k else None,
         "now_at": now,
         "factor": [_digits(length_factor(advice, length)) for length in lengths],
@@ -61,12 +60,20 @@ def answer_tables(advice: Advice, own: Sequence[tuple[int, int, int]] = ()) -> d
         "schedule": [_schedule_runs(answer.ranges) for answer in answers],
         "enough": [answer.enough.astype(int).tolist() for answer in answers],
         "own_served": _runs(own_drafts(advice, own)) if own else None,
-        "best_share": _bytes(np.array([each.p_best for each in odds])),
-        "chance": _bytes(np.minimum(chance, most_chance(advice.setup))),
-        "loss": _two_bytes(np.array([each.loss for each in odds])),
         "ends": [_ends(answer) for answer in answers],
         "cost": [_costs(answer) for answer in answers],
         "sides": [_sides(answer) for answer in answers],
+    }
+    return cases | _shares(advice, [answer.odds for answer in answers])
+
+
+def _shares(advice: Advice, odds: Sequence[Odds]) -> dict[str, str]:
+    """Chances and losses of each K, packed, [length, batch, K]."""
+    chance = np.array([each.p_gain for each in odds])
+    return {
+        "best_share": _bytes(np.array([each.p_best for each in odds])),
+        "chance": _bytes(np.minimum(chance, most_chance(advice.setup))),
+        "loss": _two_bytes(np.array([each.loss for each in odds])),
     }
 
 

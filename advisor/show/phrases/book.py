@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from advisor.answers.flags import Flags, holds
+from advisor.text import counted
 
 _BRACE = re.compile(r"\{(\w+)(?::(\w+))?\}")
 
@@ -40,10 +41,6 @@ def _digits(value: float) -> str:
     return f"{value:#.3g}".rstrip(".") if 0 < abs(value) < 1000 else f"{value:,.0f}"
 
 
-def _tokens(value: int) -> str:
-    return f"{value} token{'' if value == 1 else 's'}"
-
-
 def _ranges(served: tuple[tuple[int, int, int], ...]) -> str:
     pieces = [
         f"{k} at {first:,}" if first == last else f"{k} at {first:,}–{last:,}"
@@ -67,9 +64,9 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "pct": lambda value: f"{100 * value:.0f}%",
     "pct1": lambda value: f"{100 * value:.1f}%",
     "chance": lambda value: f"{100 * min(value, 0.99):.0f}%",
-    "tokens": _tokens,
-    "runs": lambda value: f"{value:,} published run{'' if value == 1 else 's'}",
-    "gpus": lambda value: f"{value:,} GPU{'' if value == 1 else 's'}",
+    "tokens": lambda value: counted(value, "token"),
+    "runs": lambda value: counted(value, "published run"),
+    "gpus": lambda value: counted(value, "GPU"),
     "ranges": _ranges,
     "spans": _spans,
     "k": lambda value: f"K = {value}" if value else "no drafts",
@@ -132,4 +129,4 @@ class Book:
 
     def says(self, slots: Iterable[str], facts: Mapping[str, Any]) -> list[str]:
         """The sentences of some slots, without those that are silent."""
-        return [text for slot in slots if (text := self.say(slot, facts))]
+        return [text for text in (self.say(slot, facts) for slot in slots) if text]

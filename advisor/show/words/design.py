@@ -239,11 +239,13 @@ def beside_table(
 ) -> Table[_Line]:
     """The baseline, the user's design and the best one, a line for each quantity. names : of the
     first and the last."""
-    lines: tuple[_Line, ...] = (
+    shape: tuple[_Line, ...] = (
         ("Experts", lambda design: f"{design.experts.n_active} of {design.experts.n_experts}"),
         ("Shared", lambda design: f"{design.experts.n_shared:.3g}"),
         ("Width", lambda design: f"{design.experts.expert_width:,}"),
         ("K", lambda design: "/".join(map(str, dict.fromkeys(design.n_draft)))),
+    )
+    speed: tuple[_Line, ...] = (
         (
             "ms/token",
             lambda design: f"{design.tpot_s * 1e3:.2f}" if design.fits else "does not fit",
@@ -252,10 +254,13 @@ def beside_table(
             f"Speed, {names[0]} = 1",
             lambda design: f"{today.tpot_s / design.tpot_s:.2f}×" if design.fits else "",
         ),
+    )
+    size: tuple[_Line, ...] = (
         ("Quality, 3 scaling laws", lambda design: quality_text(design.quality)),
         ("Total, B", lambda design: f"{design.total_params / 1e9:,.1f}"),
         ("Active, B", lambda design: f"{design.active_params / 1e9:.2f}"),
     )
+    lines = (*shape, *speed, *size)
     design_by_name = {names[0]: today, "mine": own} | ({} if best is None else {names[1]: best})
     columns = [Column[_Line]("design", itemgetter(0), words=True)]
     columns += [
