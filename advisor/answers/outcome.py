@@ -308,7 +308,7 @@ def outcome_of(
     adjustment = advice.setup.adjustment
     widths = own_half_widths(advice)
     own_here = [speedup for at, drafted, speedup in own if (at, drafted) == (batch, k)]
-    which = {
+    which: dict[str, Any] = {
         "batch": batch,
         "k": k,
         "k_from": "own" if follows_own else "model",
@@ -319,13 +319,13 @@ def outcome_of(
         ),
         "n_k": len(advice.drafts),
     }
-    engine = {
+    engine: dict[str, Any] = {
         "engine": scenario.engine,
         "engine_name": load_engine(scenario.engine).name,
         "kernels_of": advice.setup.costs.kernels_of or None,
         "refit_points": None if adjustment is None else adjustment.n_points,
     }
-    own_runs = {
+    own_runs: dict[str, Any] = {
         "own_n": len(own),
         "own_here": float(np.median(own_here)) if own_here else None,
         "half_width": None if widths is None else widths[0],
@@ -383,7 +383,7 @@ def _length_facts(advice: Advice) -> dict[str, Any]:
     }
 
 
-_NO_FLIPS = dict.fromkeys(
+_NO_FLIPS: dict[str, Any] = dict.fromkeys(
     ("below_length", "below_k", "off_length", "above_length", "above_k"), None
 )
 

@@ -516,8 +516,8 @@ def trace(
         click.echo(f"With expert-parallel ranks also: --expert-loads {output}")
 
 
-_UNIONS = (
-    Column[Any]("sequences", attrgetter("batch_size")),
+_UNIONS: tuple[Column[Any], ...] = (
+    Column("sequences", attrgetter("batch_size")),
     Column("tokens each", attrgetter("tokens")),
     Column("experts counted", attrgetter("counted"), "{:.1f}".format),
     Column("predicted", attrgetter("predicted"), "{:.1f}".format),

@@ -194,7 +194,7 @@ def _evaluate(search: _Search, index: int, body: Body, width: Array) -> dict[str
         over = tpot.max(axis=0) / question.max_tpot_s
         broken |= (over > 1.0).astype(np.uint16) << CONSTRAINTS.index("tpot")
         violation += np.log(np.maximum(over, 1.0))
-    columns = {
+    columns: dict[str, NDArray] = {
         "body": np.full(active.shape, index, np.int8),
         "n_experts": column.n_experts.astype(np.int32),
         "n_active": column.n_active.astype(np.int32),
