@@ -308,7 +308,7 @@ def outcome_of(
     adjustment = advice.setup.adjustment
     widths = own_half_widths(advice)
     own_here = [speedup for at, drafted, speedup in own if (at, drafted) == (batch, k)]
-    which: dict[str, Any] = {
+    draft: dict[str, Any] = {
         "batch": batch,
         "k": k,
         "k_from": "own" if follows_own else "model",
@@ -334,7 +334,7 @@ def outcome_of(
     }
     lengths = {} if follows_own else _flip_facts(advice)
     return Outcome(
-        **which,
+        **draft,
         **_gain_facts(advice, tried),
         **_time_facts(advice, rows, tried),
         **_limit_facts(advice),
