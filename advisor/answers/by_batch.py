@@ -249,7 +249,7 @@ def ranges_to_serve(
 def served_ranges(
     ranges: tuple[KRange, ...], values: KValues, batch_size: int, n_draft: int, one_is_enough: bool
 ) -> tuple[KRange, ...]:
-    """`ranges_to_serve` where it is known whether one K is enough."""
+    """Ranges of `ranges_to_serve` where it is known whether one K is enough."""
     scheduled = int(k_at(ranges, batch_size))
     runs_it = scheduled > 0 and int(k_running_at(ranges, batch_size)) == scheduled
     if n_draft and runs_it and not one_is_enough:

@@ -80,7 +80,7 @@ class AtLength:
         return draft_odds(self.curve.draws, within_limit(self.advice.setup, self.curve))
 
     def served(self, batch: int) -> tuple[KRange, ...]:
-        """What the configuration for a batch runs."""
+        """Ranges that the configuration for a batch runs."""
         end = self.ranges[-1].batch_end
         best = int(self.best[min(batch, end) - 1])
         return served_ranges(self.ranges, self.values, batch, best, bool(self.enough[best]))
@@ -128,7 +128,7 @@ def at_length(advice: Advice, length: float) -> AtLength:
 
 @dataclass(frozen=True)
 class ByBatch:
-    """Where a configuration drafts, gains and may lose. None: nowhere, or to the end."""
+    """Batches at which a configuration drafts, gains and may lose. None: nowhere, or to the end."""
 
     end_batch: int
     """Last batch looked at: of the memory, or of the curve. [sequences]"""
@@ -144,8 +144,10 @@ class ByBatch:
 
 
 def served_columns(curve: Curve, ranges: tuple[KRange, ...], k_off: int) -> IntArray:
-    """Places along the drafts of what a configuration runs at each batch of the curve, [nB]; of
-    `k_off` throughout where it never drafts."""
+    """Places along the drafts of the K that a configuration runs at each batch of the curve, [nB].
+
+    k_off : K that stands in throughout where it never drafts. [-]
+    """
     served = np.asarray(k_running_at(ranges, curve.batches))
     if not served.any():
         served = np.full_like(served, k_off)
@@ -153,8 +155,8 @@ def served_columns(curve: Curve, ranges: tuple[KRange, ...], k_off: int) -> IntA
 
 
 def by_batch(advice: Advice, curve: Curve, ranges: tuple[KRange, ...]) -> ByBatch:
-    """Where a configuration of some ranges drafts, gains and may lose, over every batch that
-    fits."""
+    """Batches at which a configuration of some ranges drafts, gains and may lose, of all that
+    fit."""
     end = last_batch(advice.setup, curve)
     batches = np.arange(1, end + 1)
     served = np.asarray(k_running_at(ranges, batches))

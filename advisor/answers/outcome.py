@@ -249,8 +249,10 @@ _LENGTH_ERROR = 0.005
 
 
 def length_flips(advice: Advice) -> tuple[LengthFlip | None, LengthFlip | None, LengthFlip | None]:
-    """The nearest flip below today's length, the one to no drafts where that is another, and the
-    nearest above."""
+    """The nearest flips below and above today's length, with the one to no drafts between them.
+
+    None where there is none; the middle one also where the nearest below is that already.
+    """
     k = stated_k(advice)
     today = length_now(advice)
     if k == 0 or today <= SHORTEST:

@@ -169,9 +169,9 @@ def draw_total(
     """Total time under each draw [draws, ...] of components that broadcast together. [s]
 
     routed_low, routed_high: the routed component at the ends of the routing preset's 80 % range;
-    None without one. [s] Own derivation: each component times its drawn factor; routing moves the
-    routed experts between the preset's ends, a split normal, and never takes away more than nine
-    tenths of them.
+        None without one. [s]
+    Own derivation: each component times its drawn factor; routing moves the routed experts between
+    the preset's ends, a split normal, and never takes away more than nine tenths of them.
     """
     shape = np.broadcast_shapes(*(np.shape(time) for time in components.values()))
     names = list(components)

@@ -148,8 +148,7 @@ def draft_odds(draws: ArrayLike, allowed: ArrayLike | None = None) -> Odds:
 
     draws: speedups, [draws, ..., nK]. [-]
     allowed: K among which the least loss is looked for, [..., nK] of true and false (default all).
-    Losses are against
-      all K, since a limit on time per output token leaves out slow K alone. [-]
+      Losses are against all K, since a limit on time per output token leaves out slow K alone. [-]
     Source: docs/decisions/0006-one-k-for-each-batch.md.
     """
     values = np.asarray(draws, float)

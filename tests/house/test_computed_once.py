@@ -1,4 +1,6 @@
-"""How often an answer computes a curve and a schedule: each once, wherever it is shown."""
+"""How often an answer computes a curve: once, wherever it is shown.
+
+K by batch is decided anew at each accepted length that is looked at (answers/by_length.py)."""
 
 from __future__ import annotations
 
@@ -8,7 +10,6 @@ from typing import Any
 
 import pytest
 
-import advisor.answers.schedule
 import advisor.predict.curve
 import advisor.predict.load
 from advisor.cli import advise as _cli_advise  # noqa: F401  (loaded, so that its names are counted too)
@@ -21,14 +22,13 @@ OTHER_CONTEXTS = 3
 OPTIONS = (*command_line.QWEN, "--batch", "16")
 COUNTED = (
     (advisor.predict.curve, "curve_for"),
-    (advisor.answers.schedule, "k_by_batch"),
     (advisor.predict.load, "load_setup"),
 )
 
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """Calls of `curve_for`, `k_by_batch` and `load_setup`, from whichever module they come."""
+    """Calls of `curve_for` and `load_setup`, from whichever module they come."""
     counts: Counter[str] = Counter()
 
     def counted(name: str, function: Any) -> Any:
@@ -51,7 +51,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 def test_a_command_loads_each_scenario_once(
     command: str, calls: Counter[str], capsys: pytest.CaptureFixture[str], tmp_path: Any
 ) -> None:
-    """The scenario's own curve and schedule; in `schedule` and `export` the curves at other
+    """The scenario's own curve; in `schedule` and `export` the curves at other
     contexts."""
     more = {
         "report": ["-o", str(tmp_path / "r.pdf"), "--brief"],
@@ -62,4 +62,4 @@ def test_a_command_loads_each_scenario_once(
     assert code == 0, err
     engines = 2 if command == "report" else 1  # each engine's own kernels say what it loads
     looked_at = {"advise": 1, "report": engines}.get(command, 1 + OTHER_CONTEXTS)
-    assert calls == {"load_setup": looked_at, "curve_for": looked_at, "k_by_batch": engines}
+    assert calls == {"load_setup": looked_at, "curve_for": looked_at}

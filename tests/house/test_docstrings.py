@@ -317,7 +317,7 @@ def test_a_good_docstring_has_no_fault_and_outside_the_physics_numbers_need_no_u
         (TITLE, "What moves in a time.", "begins with 'What'"),
         (TITLE, "The same of a link.", "begins with 'The'"),
         (TITLE, "mean rate of a transfer.", "in lower case"),
-        (TITLE, "Mean rate of a transfer", "does not end on the first line"),
+        (TITLE, "Mean rate of a transfer", "does not end with a full stop"),
         (TITLE, "Mean rate of a transfer; 0 for none.", "more than one clause"),
         (TITLE, f"Mean rate of a transfer {'and another ' * 8}.", "letters, more than 100"),
         (TITLE, "The rate.", "repeats the name"),

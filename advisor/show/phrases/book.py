@@ -100,7 +100,7 @@ class Book:
         return tuple(dict.fromkeys(phrase.slot for phrase in self.phrases))
 
     def phrase(self, slot: str, facts: Mapping[str, Any]) -> Phrase | None:
-        """The phrase of a slot that is said; None where the slot is silent."""
+        """The phrase of a slot that is said. None where the slot is silent."""
         of_slot = (phrase for phrase in self.phrases if phrase.slot == slot)
         return next(
             (
@@ -112,7 +112,7 @@ class Book:
         )
 
     def say(self, slot: str, facts: Mapping[str, Any]) -> str:
-        """The sentence of a slot; empty where it is silent."""
+        """The sentence of a slot. Empty where it is silent."""
         return " ".join(self._filled(slot, facts).split())
 
     def _filled(self, slot: str, facts: Mapping[str, Any]) -> str:

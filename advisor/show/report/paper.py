@@ -69,8 +69,10 @@ def draw_speedup(
     largest_batch: int,
     runs: Sequence[PublishedRun] = (),
 ) -> Figure:
-    """Speedup by batch of the K in `columns` [nB], its band, runs of any K, the batch asked for,
-    where data or memory end. [x], [-]"""
+    """Speedup by batch of the K in `columns` [nB], with its range and published runs. [x], [-]
+
+    The batch asked for and where data or memory end are marked.
+    """
     figure, axes = _new(2.6)
     place = np.arange(columns.size), columns
     drafts = np.unique(curve.drafts[columns])

@@ -117,10 +117,10 @@ def fastest_text(fastest: pd.DataFrame, max_tpot_ms: float | None) -> str:
     best = fitting.loc[fitting["tokens_per_s_per_gpu"].idxmax()]
     n_unserved = len(fastest) - len(fitting)
     if within:
-        shortfall = "cannot keep that"
+        mean_loss = "cannot keep that"
     else:
-        shortfall = "fits nowhere" if n_unserved == 1 else "fit nowhere"
-    unserved_text = f" {counted(n_unserved, 'model')} {shortfall}." if n_unserved else ""
+        mean_loss = "fits nowhere" if n_unserved == 1 else "fit nowhere"
+    unserved_text = f" {counted(n_unserved, 'model')} {mean_loss}." if n_unserved else ""
     return (
         f"Most tokens/s per GPU{within}: {best['model_id']} on {best['hardware_id']} at batch "
         f"{best['batch_size']:,} with K = {best['n_draft']}, "
