@@ -64,10 +64,9 @@ def fit_overlaps(
 
     `unrelated` is J, `overlap_lag1` o_1 and `overlap_far` o_inf: shares of experts that two tokens
     have in common [-], of different sequences, next to each other, and far apart in one sequence.
-    Own derivation, for the routing of
-    `touched_experts`: J = k/N (1 + CV^2), o_inf = J + (1-J) phi, o_1 = o_inf + (1-o_inf) rho.
-        Estimates below
-    zero are set to zero, those above the most that k of N experts allow to that.
+    Own derivation, for the routing of `touched_experts`: J = k/N (1 + CV^2),
+    o_inf = J + (1-J) phi, o_1 = o_inf + (1-o_inf) rho. Estimates below zero are set to zero, those
+    above the most that k of N experts allow to that.
     """
     cv = math.sqrt(max(unrelated * n_experts / n_active - 1.0, 0.0))
     phi = (overlap_far - unrelated) / (1.0 - unrelated) if unrelated < 1.0 else 0.0

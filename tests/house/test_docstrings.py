@@ -199,6 +199,8 @@ def is_command(function: ast.FunctionDef) -> bool:
 def number_faults(function: ast.FunctionDef, docstring: str) -> Iterator[str]:
     """What a function of the physics leaves out of its numbers: units of result and parameters, and
     the source."""
+    in_lines = docstring
+    docstring = "\n\n".join(" ".join(part.split()) for part in docstring.split("\n\n"))
     units = [found for found in UNIT.findall(docstring) if found[1:-1] not in SHAPES]
     returns = ast.unparse(function.returns) if function.returns is not None else ""
     gives_numbers = bool(NUMBERS.search(returns))
@@ -210,6 +212,7 @@ def number_faults(function: ast.FunctionDef, docstring: str) -> Iterator[str]:
             NUMBERS.search(annotation)
             and not UNIT_IN_NAME.search(one.arg)
             and not unit_of(one.arg, docstring)
+            and not unit_of(one.arg, in_lines)
         ):
             yield f"the parameter {one.arg} has no unit in brackets"
     is_property = any(ast.unparse(one).endswith("property") for one in function.decorator_list)
