@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from advisor.answers import outcome as outcome_module
 from advisor.answers.advice import Advice, advise
 from advisor.answers.best_k import k_running_at
 from advisor.answers.engines.export import export_scenario
@@ -25,6 +26,7 @@ from advisor.catalog.hardware import hardware_ids
 from advisor.catalog.models import model_ids
 from advisor.cli.advise import advice_document
 from advisor.physics.draft import drafter_ids
+from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, nearest_acceptance, usual_drafter
 from advisor.prediction import AdvisorError
 from advisor.show.live_answer import launch
@@ -57,7 +59,11 @@ def drawn(seed: int, n: int) -> Iterator[Drawn]:
         scenario = _scenario(rng)
         has_own = rng.random() < 0.2 and scenario.drafter_id != "none"
         own = _own(rng, scenario) if has_own else None
+        may_be_too_large = rng.random() < 0.15
         try:
+            setup = load_setup(scenario)
+            if setup.memory.largest_batch < scenario.batch_size and not may_be_too_large:
+                continue
             answer = advise(scenario)
         except AdvisorError:
             continue
@@ -322,6 +328,13 @@ def contradictions(answer: Drawn, counts: Counter[str], *, whole: bool) -> list[
     return [f"{text} ({advice.scenario.to_query()})" for text in wrong]
 
 
+@pytest.fixture
+def without_flips(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaves out other accepted lengths, which take most of the time and are of another K."""
+    monkeypatch.setattr(outcome_module, "length_flips", lambda _: (None, None, None))
+
+
+@pytest.mark.usefixtures("without_flips")
 @pytest.mark.parametrize("seed", range(CHUNKS))
 def test_every_medium_states_one_answer(seed: int) -> None:
     counts: Counter[str] = Counter()
@@ -347,4 +360,5 @@ def test_a_figure_of_another_k_is_a_contradiction() -> None:
     """What the tests above look for, put there by hand."""
     (answer,) = drawn(3, 1)
     other = replace(answer.outcome, speedup=answer.outcome.speedup + 0.02)
+    assert contradictions(answer, Counter(), whole=False) == []
     assert contradictions(replace(answer, outcome=other), Counter(), whole=False)
