@@ -135,6 +135,7 @@ documents: $(VENV)/.dev-ready
 	$(BIN)/python -m tests.golden.reports
 	$(BIN)/python -m tests.golden.readers
 	$(BIN)/python -m tests.golden.answers
+	$(BIN)/python -m tests.golden.phrases
 	$(BIN)/python -m tests.golden.engine_exports
 	$(BIN)/python -m tests.golden.sources_page
 	$(BIN)/python -m tests.golden.figures

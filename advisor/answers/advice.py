@@ -190,7 +190,6 @@ def answer_values(advice: Advice) -> dict[str, Any]:
         "tokens_per_s_per_gpu",
         "p_best",
         "p_gain",
-        "chance_of_gain",
         "regret",
         "equal_drafts",
         "meets_limit",

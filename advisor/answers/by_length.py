@@ -107,6 +107,8 @@ def length_factor(advice: Advice, length: float) -> Array:
     """Accepted tokens of each K at another accepted length (at `stated_k`) over today's, [nK]."""
     k = stated_k(advice)
     longest = int(advice.curve.drafts[-1])
+    if longest == 0:
+        return np.ones(1)
     ratio = carried(length, k, longest) / carried(length_now(advice), k, longest)
     return np.asarray(ratio[advice.curve.drafts])
 

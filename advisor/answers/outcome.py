@@ -27,7 +27,7 @@ from advisor.answers.summary import (
     own_half_widths,
     stated_k,
 )
-from advisor.catalog.engines import load_engine
+from advisor.catalog.engines import engines
 from advisor.measured.published import PublishedRun, runs_beside
 from advisor.physics.memory import GIB
 
@@ -159,7 +159,8 @@ class Outcome:
     own_rows: int
     """Benchmark runs of the user's own that the latter takes."""
     engine: str
-    engine_name: str
+    engine_name: str | None
+    """None for an engine without a profile."""
     kernels_of: str | None
     """Another accelerator with the same chip, whose measured kernels are used."""
     refit_points: int | None
@@ -193,26 +194,22 @@ FLAGS: Flags = {
     "may_lose": ("chance", "<", MAY_LOSE),
     "own_here": ("own_here", "known", None),
     "kept": ("k", "!=", "best_alone"),
-    "kept_off": ("best_alone", "==", 0),
     "kept_slower": ("alone_gain", ">=", 0.0005),
     "borrowed": ("borrowed", "known", None),
     "memory_end": ("end_is_memory", "==", True),
     "pays_nowhere": ("pays_to", "==", 0),
     "stops_paying": ("pays_to", "known", None),
     "loses": ("loses_from", "known", None),
-    "loses_here": ("loses_from", "<=", "batch"),
     "loses_always": ("loses_from", "==", 1),
     "never_drafts": ("drafts_from", "unknown", None),
-    "drafts_late": ("drafts_from", ">", 1),
-    "drafts_early": ("drafts_to", "<", "end_batch"),
     "switches": ("switches", "==", True),
     "varies": ("varies", "==", True),
     "single_k_costs": ("single_k_cost", ">=", 0.0005),
     "admits": ("admit", "known", None),
+    "unnamed_engine": ("engine_name", "unknown", None),
     "vllm": ("engine", "==", "vllm"),
     "sglang": ("engine", "==", "sglang"),
     "below": ("below_length", "known", None),
-    "below_off": ("below_k", "==", 0),
     "off_later": ("off_length", "known", None),
     "above": ("above_length", "known", None),
     "published": ("published_n", ">", 0),
@@ -323,7 +320,7 @@ def outcome_of(
     }
     engine: dict[str, Any] = {
         "engine": scenario.engine,
-        "engine_name": load_engine(scenario.engine).name,
+        "engine_name": _engine_name(scenario.engine),
         "kernels_of": advice.setup.costs.kernels_of or None,
         "refit_points": None if adjustment is None else adjustment.n_points,
     }
@@ -400,6 +397,10 @@ def _flip_facts(advice: Advice) -> dict[str, Any]:
     if above is not None:
         facts |= {"above_length": above.accepted_length, "above_k": above.k_after}
     return facts
+
+
+def _engine_name(engine_id: str) -> str | None:
+    return next((profile.name for profile in engines() if profile.id == engine_id), None)
 
 
 def with_tried(outcome: Outcome, row: DraftRow) -> Outcome:

@@ -13,7 +13,7 @@ import click
 from advisor.answers.advice import Advice, answer_values, band_parts
 from advisor.answers.advice import advise as advise_scenario
 from advisor.answers.best_k import range_values
-from advisor.answers.outcome import outcome_of
+from advisor.answers.outcome import Outcome, outcome_of
 from advisor.answers.summary import fit_of
 from advisor.cli import as_called, program
 from advisor.cli import output as out
@@ -229,11 +229,14 @@ def spend_of(
     return spend_at(setup, curve, advice.batch_index, curve.column(best), price, measured)
 
 
-def advice_document(advice: Advice) -> dict[str, Any]:
-    """The answer as one JSON-able document. Its keys are part of the public contract."""
+def advice_document(advice: Advice, outcome: Outcome | None = None) -> dict[str, Any]:
+    """The answer as one JSON-able document. Its keys are part of the public contract.
+
+    outcome : the record of the answer, where it is at hand.
+    """
     setup = advice.setup
     curve = advice.curve
-    facts = outcome_of(advice).facts
+    facts = (outcome_of(advice) if outcome is None else outcome).facts
     plain, whole = curve.components_at(
         advice.batch_index, curve.column(advice.recommendation.n_draft)
     )

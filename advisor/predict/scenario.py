@@ -416,9 +416,10 @@ def read_scenario(content: bytes) -> ScenarioFile:
         raise AdvisorError(
             f"the file is {_what_else(document)}; give a scenario file or a JSON report"
         )
-    # What commands print with --json has no version; the hash beside the scenario tells it from a
-    # cut-out piece.
-    is_answer = "schema_version" not in document and "scenario_hash" in document
+    # Answers that commands print with --json have a version of their own, or none; the hash beside
+    # the scenario tells them from a cut-out piece.
+    has_own_version = "outcome" in document or "schema_version" not in document
+    is_answer = has_own_version and "scenario_hash" in document
     if (version := document.get("schema_version")) != SCHEMA_VERSION and not is_answer:
         raise AdvisorError(
             f"the file has schema_version {repr(version)[:40]}; this advisor reads {SCHEMA_VERSION}"

@@ -29,6 +29,7 @@ from advisor.catalog.engines import engines
 from advisor.catalog.hardware import drafter_name, hardware_name
 from advisor.physics import laws
 from advisor.physics.components import GROUPS
+from advisor.physics.memory import GIB
 from advisor.predict.curve import curve_for
 from advisor.predict.load import block_warnings
 from advisor.predict.spend import price_of
@@ -89,7 +90,9 @@ def live_answer(
         "twin": dense_twin(advice),
         "cliffs": [[cliff.first, cliff.last] for cliff in cliffs],
     }
+    groups = setup.placement.attention_groups
     limits = {
+        "needed_gib": [setup.memory.total_bytes(batch, groups) / GIB for batch in (0, 1)],
         "limit_ms": scenario.max_tpot_ms,
         "usd_per_hour": None if price is None else price.usd_per_hour,
         "price": "" if price is None else price.short,

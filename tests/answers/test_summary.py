@@ -10,24 +10,18 @@ import pytest
 
 from advisor.answers.advice import advise
 from advisor.answers.best_k import KRange
+from advisor.answers.outcome import length_flips, outcome_of
 from advisor.answers.summary import (
     OwnRuns,
-    accepted_length_flips,
     errors_text,
     fit_of,
-    flip_texts,
-    flips_text,
     half_width_after,
-    headline,
-    one_k_text,
-    own_runs_text,
     read_own_runs,
     refit_text,
     refitted_times_text,
     stated_k,
 )
 from advisor.catalog.adjustment import write_adjustment
-from advisor.measured.published import runs_beside
 from advisor.measured.refit import adjustment_of
 from advisor.measured.refit_result import Errors
 from advisor.physics.components import FACTORS
@@ -38,64 +32,46 @@ from tests.measured.refit_synthetic import refit, synthetic_points
 
 SCENARIO = Scenario(acceptance="2.4@3")
 ADVICE = advise(SCENARIO)
-ROWS = ADVICE.drafts
 
 
-def with_speedup(value: float, low: float) -> str:
-    rows = tuple(
-        dataclasses.replace(row, speedup=value, speedup_low=low) if row.n_draft else row
-        for row in ROWS
-    )
-    return headline(dataclasses.replace(ADVICE, drafts=rows), 3)
-
-
-def test_the_headline_is_a_number_where_it_pays_and_words_where_it_does_not() -> None:
-    assert with_speedup(1.84, 1.7) == "Draft 3 tokens: 1.84× faster"
-    assert with_speedup(1.09, 1.01) == "Hardly worth it: 1.09×"
-    assert with_speedup(1.04, 0.97) == "Hardly worth it: 1.04×, and it may lose"
-    assert with_speedup(0.8, 0.7) == "Draft 3 tokens: 0.80×, slower than plain"
-    never = advise(SCENARIO.model_copy(update={"acceptance": "1.05@3"}))
-    assert headline(never, 0).startswith("Don’t speculate: 0.")
-
-
-def test_flips_are_where_the_library_recommends_another_k() -> None:
-    k = stated_k(ADVICE)
-    today = float(ADVICE.curve.accepted_length[k])
-    flips = accepted_length_flips(ADVICE)
-    assert {flip.is_below for flip in flips} == {True, False}
-    for flip in flips:
-        assert flip.is_below == (flip.accepted_length < today)
-        before, after = (
-            flip.accepted_length + step for step in ((0.1, -0.1) if flip.is_below else (-0.1, 0.1))
-        )
-        assert recommended(before, k) == flip.k_before
-        assert recommended(after, k) == flip.k_after
-    assert f"(now {today:.2f} at K = {k})" in flips_text(ADVICE)
-
-
-@pytest.mark.parametrize("typed", ["2.3@3", "2.2@3", "1.2@3"])
-def test_accepted_lengths_are_stated_at_the_k_they_were_typed_at(typed: str) -> None:
-    """Whatever K is recommended; a flip within a tenth of today's length is told too."""
+@pytest.mark.parametrize("typed", ["2.4@3", "2.3@3", "2.2@3", "1.2@3"])
+def test_at_a_flip_of_the_accepted_length_another_k_is_served(typed: str) -> None:
+    """Lengths are stated at the K that they were typed at, whatever K is recommended."""
     advice = advise(SCENARIO.model_copy(update={"acceptance": typed}))
+    today = float(typed.partition("@")[0])
     assert stated_k(advice) == 3
-    flips = accepted_length_flips(advice)
-    assert flips
-    assert len(flip_texts(advice)) == len(flips)
-    for flip in flips:
-        before, after = (
-            flip.accepted_length + step
-            for step in ((0.02, -0.02) if flip.is_below else (-0.02, 0.02))
+    below, off, above = length_flips(advice)
+    assert below or above
+    for flip in filter(None, (below, off, above)):
+        away = 0.02 if flip.accepted_length > today else -0.02
+        assert recommended(flip.accepted_length + away) == flip.k_after
+    for flip in filter(None, (below, above)):
+        back = -0.02 if flip.accepted_length > today else 0.02
+        assert recommended(flip.accepted_length + back) == advice.recommendation.n_draft
+    accepted = live_answer(advice)["accepted"]
+    assert (accepted["k"], accepted["now"]) == (3, today)
+
+
+def recommended(length: float) -> int:
+    """K that is recommended where this many tokens are accepted at K = 3."""
+    scenario = SCENARIO.model_copy(update={"acceptance": f"{length:.3f}@3"})
+    return advise(scenario).recommendation.n_draft
+
+
+def test_a_limit_ends_at_the_last_batch_where_some_k_keeps_it() -> None:
+    def ranges(*rows: tuple[int, int, bool]) -> tuple[KRange, ...]:
+        starts = [1, *(end + 1 for end, _, _ in rows)]
+        return tuple(
+            KRange(start, end, k, 1.5, 0.0, in_limit)
+            for start, (end, k, in_limit) in zip(starts, rows, strict=False)
         )
-        assert (recommended(before, 3), recommended(after, 3)) == (flip.k_before, flip.k_after)
-    told = live_answer(advice)["accepted"]
-    assert (told["k"], told["now"]) == (3, float(typed.partition("@")[0]))
 
-
-def recommended(length: float, k: int) -> int:
-    """K that is recommended where this many tokens are accepted at `k`."""
-    return advise(
-        SCENARIO.model_copy(update={"acceptance": f"{length:.3f}@{k}"})
-    ).recommendation.n_draft
+    limited = advise(SCENARIO.model_copy(update={"max_tpot_ms": 12.0}))
+    missed = ranges((40, 3, True), (58, 2, True), (108, 2, False))
+    outcome = outcome_of(dataclasses.replace(limited, k_by_batch=missed))
+    assert (outcome.kept_to, outcome.admit) == (58, 58)
+    outcome = outcome_of(dataclasses.replace(limited, k_by_batch=missed[:2]))
+    assert (outcome.kept_to, outcome.admit) == (None, None)
 
 
 def test_what_does_not_fit_names_the_bytes_and_gpus_on_which_it_does() -> None:
@@ -142,26 +118,6 @@ def test_rows_on_the_wrong_side_of_one_are_told_wherever_they_are_few_or_many() 
     assert said.endswith("78% lie in the likely range and 87% on the right side of 1×.")
 
 
-def test_k_by_batch_names_each_k_once_and_where_the_limit_ends() -> None:
-    def ranges(*rows: tuple[int, int, bool]) -> tuple[KRange, ...]:
-        starts = [1, *(end + 1 for end, _, _ in rows)]
-        return tuple(
-            KRange(start, end, k, 1.5, 0.0, kept)
-            for start, (end, k, kept) in zip(starts, rows, strict=False)
-        )
-
-    limited = advise(SCENARIO.model_copy(update={"max_tpot_ms": 12.0}))
-    found = dataclasses.replace(
-        limited, k_by_batch=ranges((40, 3, True), (58, 2, True), (108, 2, False))
-    )
-    said = one_k_text(found)
-    assert said.startswith(
-        "K by batch: 3 at 1-40, 2 at 41-108. From batch 59 no K keeps 12 ms: let at most 58 "
-    )
-    kept = dataclasses.replace(limited, k_by_batch=ranges((40, 3, True), (58, 2, True)))
-    assert "no K keeps" not in one_k_text(kept)
-
-
 def refitted_with(noise: float) -> Scenario:
     found = refit(synthetic_points((1, 4, 16, 64), (1, 3), truth={"round_host": 4.0}, noise=noise))
     return SCENARIO.model_copy(update={"refit": write_adjustment(adjustment_of(found))})
@@ -205,30 +161,6 @@ def test_times_of_a_refit_name_the_constants_that_moved_most_and_that_the_points
     assert refitted_times_text(moved) == refitted_times_text(found)
 
 
-def test_a_headline_names_published_runs_of_its_very_batch_where_all_contradict_it() -> None:
-    """DeepSeek-V3 on eight H200 under SGLang: published at batch 32, K = 2 as 1.06x and 1.15x."""
-    query = {
-        "model_id": "deepseek-v3",
-        "hardware_id": "h200-sxm",
-        "n_gpus": 8,
-        "tensor_parallel": 8,
-    }
-    query |= {"engine": "sglang", "drafter_id": "mtp", "acceptance": "deepseek-r1-mtp-internal"}
-    said = {
-        batch: headline(advise(Scenario.model_validate({**query, "batch_size": batch})), 2)
-        for batch in (4, 24, 32)
-    }
-    assert said[32].endswith("× modelled, 1.06× and 1.15× published")
-    assert "published" not in said[24], "none is of it"
-    other = advise(
-        Scenario(model_id="gpt-oss-20b", hardware_id="b200-sxm", acceptance="2.7@3", batch_size=16)
-    )
-    assert any(run.batch_size == 16 for run in runs_beside(other.scenario, 1))
-    assert "published" not in headline(other, other.recommendation.n_draft), (
-        "some lie within the likely range"
-    )
-
-
 def test_the_band_after_own_runs_shrinks_as_in_the_study_and_never_grows() -> None:
     study = OwnRuns(
         "all",
@@ -248,20 +180,42 @@ def test_the_band_after_own_runs_shrinks_as_in_the_study_and_never_grows() -> No
     assert half_width_after(1.5, 2.0, 2.5, wider) == pytest.approx((0.25, 0.25))
 
 
-def test_the_line_on_own_runs_takes_the_figures_of_the_kind_of_part_and_ends_with_a_refit() -> None:
+def test_published_runs_of_the_very_batch_are_facts_of_the_answer() -> None:
+    """DeepSeek-V3 on eight H200 under SGLang: published at batch 32, K = 2 as 1.06x and 1.15x."""
+    eight = {
+        "model_id": "deepseek-v3",
+        "hardware_id": "h200-sxm",
+        "n_gpus": 8,
+        "tensor_parallel": 8,
+        "engine": "sglang",
+        "drafter_id": "mtp",
+        "acceptance": "deepseek-r1-mtp-internal",
+    }
+    here = {
+        batch: outcome_of(advise(Scenario.model_validate({**eight, "batch_size": batch})))
+        for batch in (24, 32)
+    }
+    at_32 = here[32]
+    assert (at_32.here_n, at_32.here_outside) == (2, -1)
+    assert (at_32.here_low, at_32.here_high) == pytest.approx((1.06, 1.15), abs=0.005)
+    assert (here[24].here_n, here[24].here_low) == (0, None)
+    within = outcome_of(
+        advise(Scenario(model_id="gpt-oss-20b", hardware_id="b200-sxm", acceptance="2.7@3"))
+    )
+    assert within.here_n > 0
+    assert within.here_outside == 0
+
+
+def test_the_range_after_own_runs_takes_the_figures_of_the_kind_of_part_and_ends_with_a_refit() -> (
+    None
+):
     _, kinds = read_own_runs()
     card = advise(SCENARIO.model_copy(update={"hardware_id": "rtx-pro-6000-blackwell"}))
     for advice, kind in ((ADVICE, "data centre"), (card, "workstation")):
-        at = (advice.batch_index, advice.curve_column)
-        curve = advice.curve
-        now, after = half_width_after(
-            *(float(one[at]) for one in (curve.low, curve.speedup, curve.high)), kinds[kind]
-        )
-        assert own_runs_text(advice).startswith(
-            f"Likely range ±{now:.0%} at K = {advice.curve_k}; about ±{after:.0%} once refitted "
-            "to 4 benchmark"
-        )
-    refitted = dataclasses.replace(
-        ADVICE, scenario=SCENARIO.model_copy(update={"refit": "on=h200-sxm/vllm/vllm"})
-    )
-    assert own_runs_text(refitted) == ""
+        row = advice.drafts[advice.curve_k]
+        widths = half_width_after(row.speedup_low, row.speedup, row.speedup_high, kinds[kind])
+        outcome = outcome_of(advice)
+        assert (outcome.half_width, outcome.half_width_after) == pytest.approx(widths)
+    scenario = SCENARIO.model_copy(update={"refit": "on=h200-sxm/vllm/vllm"})
+    refitted = outcome_of(dataclasses.replace(ADVICE, scenario=scenario))
+    assert refitted.half_width is None

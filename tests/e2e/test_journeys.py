@@ -13,11 +13,12 @@ from advisor.answers.advice import advise
 from advisor.answers.design.answer import design_answer
 from advisor.answers.design.search import design_space
 from advisor.answers.engines.config import one_option_a_line
-from advisor.answers.summary import fit_of, headline
+from advisor.answers.outcome import outcome_of
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import FIELDS
 from advisor.show.explain.round import derive
+from advisor.show.phrases.answer import BOOK
 from advisor.show.report.build import engine_setups
 from advisor.ui.own_data import START as fields_START
 from tests.e2e.app_server import ROOT, wait_until_drawn
@@ -35,34 +36,16 @@ def open_app(page: Any, url: str) -> None:
 
 
 def expected(scenario: Scenario) -> tuple[str, str]:
-    """What the first screen says of a scenario: how its title starts, and a figure below it."""
-    advice = advise(scenario)
-    answer = advice.recommendation
-    plain = advice.drafts[0]
-    if fit_of(advice.setup) is not None:
-        return "Does not fit", "GiB"
-    if not answer.n_draft:
-        return "Do not draft", f"{plain.tpot_s * 1e3:.3g} ms per token without"
-    gain = f"{answer.speedup.value:.2f}×"
-    tokens = f"{answer.n_draft} token{'s' if answer.n_draft > 1 else ''}"
-    hardly = answer.speedup.value < 1.1
-    low = answer.speedup.low
-    high = answer.speedup.high
-    said = (
-        f"{gain} modelled"
-        if headline(advice, answer.n_draft).endswith("published")
-        else f"{gain} faster"
-    )
-    return (
-        f"Hardly worth it: draft {answer.n_draft}, {gain}" if hardly else f"Draft {tokens}: {said}",
-        (f"{low:.1f}–{high:.1f}×"),
-    )
+    """What the first screen says of a scenario: its title, and a sentence below it."""
+    facts = outcome_of(advise(scenario)).facts
+    below = BOOK.say("range", facts) or BOOK.say("memory", facts)
+    return BOOK.say("headline", facts), below
 
 
 def wait_for_answer(page: Any, scenario: Scenario) -> None:
     """Return once the first screen is that of a scenario, to the digit."""
-    said, below = expected(scenario)
-    page.locator("h1", has_text=said).wait_for()
+    headline, below = expected(scenario)
+    page.locator("h1", has_text=headline).wait_for()
     page.locator(".sub", has_text=below).wait_for()
     wait_until_drawn(page)
 

@@ -1,12 +1,10 @@
-"""The live answer in a real browser: its rules against the library's on the same draws, and what a
-user does."""
+"""The live answer in a real browser: its tables against the library, and what a user does."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +12,21 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from advisor.answers.advice import Advice, advise, gain_chance
-from advisor.answers.best_k import interpolate_batches, k_at
-from advisor.answers.summary import _FINE, accepted_length_flips
-from advisor.predict.curve import draft_odds, recommended
+from advisor.answers import advice as advice_module
+from advisor.answers import outcome as outcome_module
+from advisor.answers.advice import Advice, advise
+from advisor.answers.by_length import AtLength, at_length
+from advisor.answers.own_gap import as_measured, own_schedule
+from advisor.measured.published import published_ids
 from advisor.predict.scenario import Scenario
-from advisor.show.live_answer import live_answer, packed
+from advisor.show.explain.nearby import published_speedups
+from advisor.show.live_answer import PAGE_SLOTS, live_answer
+from advisor.show.phrases.answer import BOOK
 from tests.e2e.app_server import wait_until_drawn
 from tests.e2e.views import SCENARIO, go_to, judged, open_page
+from tests.golden.phrases import BASE, FORM_TEXTS, outcomes
 
 pytestmark = pytest.mark.browser
-RULES = Path(__file__).resolve().parents[2] / "advisor" / "ui" / "serve" / "browser" / "rules.js"
 DEEPSEEK = {
     "model_id": "deepseek-v3",
     "hardware_id": "h200-sxm",
@@ -37,22 +39,36 @@ GPT_OSS = {
     "hardware_id": "b200-sxm",
     "acceptance": "gpt-oss-20b-eagle3-mt-bench",
 }
+BROWSER = Path(__file__).resolve().parents[2] / "advisor" / "ui" / "serve" / "browser"
 CASES = {
     "gpt-oss": Scenario(**GPT_OSS),
-    "gpt-oss at an odd batch": Scenario(**GPT_OSS, batch_size=37),
     "deepseek on vllm": Scenario(**DEEPSEEK, acceptance="2.82@3", batch_size=32),
     "deepseek on sglang": Scenario(**DEEPSEEK, acceptance="2.4@3", batch_size=8, engine="sglang"),
     "a limit": Scenario(acceptance="2.4@3", batch_size=64, max_tpot_ms=12.0),
     "no gain": Scenario(acceptance="1.2@3", batch_size=256),
+    "borrowed": Scenario(
+        model_id="qwen3-235b-a22b",
+        n_gpus=8,
+        tensor_parallel=8,
+        acceptance="gpt-oss-20b-eagle3-mt-bench",
+    ),
+    "published runs": Scenario(
+        hardware_id="h100-sxm", n_gpus=2, tensor_parallel=2, acceptance="2.4@3"
+    ),
+    "dense": Scenario(model_id="qwen3-32b", acceptance="2.7@3", batch_size=24),
+    "does not fit": Scenario(acceptance="2.4@3", batch_size=512, context_tokens=32768),
+    "no drafter": Scenario(acceptance="2.4@3", drafter_id="none", batch_size=16),
 }
+"""Ten setups whose page is held against the library."""
 HEADLINE = "h1"
 
 
 @pytest.fixture(scope="module")
-def rules(browser: Any) -> Iterator[Any]:
-    """A page that holds the rules alone."""
+def tables(browser: Any) -> Iterator[Any]:
+    """A page that holds phrases and tables alone."""
     page = browser.new_page()
-    page.add_script_tag(content=RULES.read_text(encoding="utf-8"))
+    for name in ("phrases.js", "tables.js"):
+        page.add_script_tag(content=(BROWSER / name).read_text(encoding="utf-8"))
     yield page
     page.close()
 
@@ -62,91 +78,163 @@ def advice(request: pytest.FixtureRequest) -> Advice:
     return advise(CASES[request.param])
 
 
-def asked(rules: Any, advice: Advice, what: str) -> Any:
-    """An expression of the rules over a payload `m`, its batch `b` and its accepted length `al`."""
-    given = "d => { const m = unpack(d), b = d.batch, al = d.accepted ? d.accepted.now : 1;"
-    return rules.evaluate(f"{given} return {what}; }}", live_answer(advice))
+def page_data(advice: Advice) -> dict[str, Any]:
+    """The payload with the published runs that the page hands over."""
+    published = published_speedups(*published_ids(advice.scenario), advice.setup.placement.gpus)
+    return live_answer(advice, published)
 
 
-def test_the_browser_recommends_and_judges_every_k_as_the_library_does(
-    rules: Any, advice: Advice
+def lengths_of(data: dict[str, Any]) -> list[float]:
+    """Accepted lengths of a payload's table; one that stands for none without a drafter."""
+    return data["accepted"]["lengths"] if data["accepted"] else [1.0]
+
+
+def looked_up(tables: Any, data: dict[str, Any], places: list[tuple[int, float]]) -> list[Any]:
+    """What the page has at (batch, accepted length): facts, rows, served K, sentences by slot."""
+    return tables.evaluate(
+        """([data, places, slots]) => { const m = unpack(data), book = { phrases: m.phrases, flags: m.flags };
+        return places.map(([batch, length]) => { const now = outcome(m, batch, length);
+          const says = Object.fromEntries(slots.map((slot) => [slot, say(book, slot, now.facts)]));
+          return { ...now, says, flips: flips(m, batch, length, now) }; }); }""",  # noqa: E501
+        [data, places, list(PAGE_SLOTS)],
+    )
+
+
+def library_at(at: AtLength, batch: int, monkeypatch: pytest.MonkeyPatch) -> outcome_module.Outcome:
+    """The record at a batch of the curve, were another length accepted."""
+    advice = at.advice
+    scenario = advice.scenario.model_copy(update={"batch_size": batch})
+    setup = replace(advice.setup, scenario=scenario)
+    row = int(np.flatnonzero(at.curve.batches == batch)[0])
+    answer = advice_module._advice(setup, at.curve, row, at.ranges, at.served(batch))
+    monkeypatch.setattr(outcome_module, "length_flips", lambda _: (None, None, None))
+    return outcome_module.outcome_of(answer)
+
+
+FIGURES = ("k", "best_alone", "tried", "pays_to", "loses_from", "drafts_from")
+CASE_FACTS = (*FIGURES, "in_limit", "any_in_limit", "switches", "varies", "here_n")
+
+
+def test_on_the_grid_the_page_has_the_facts_and_sentences_of_the_library(
+    tables: Any, advice: Advice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = asked(rules, advice, "outcome(m, b, al)")
-    assert found["k"] == advice.recommendation.n_draft
-    for shown, own in zip(found["rows"], advice.drafts, strict=True):
-        assert (shown["speedup"], shown["low"], shown["high"]) == pytest.approx(
-            (own.speedup, own.speedup_low, own.speedup_high), rel=1e-5
-        )
-        assert shown["tpot"] == pytest.approx(own.tpot_s * 1e3, rel=1e-5)
-        assert (shown["pBest"], shown["pGain"]) == pytest.approx(
-            (own.p_best, gain_chance(own.p_gain, advice.gain_factor)), abs=1e-6
-        )
-        assert shown["loss"] == pytest.approx(own.expected_loss, abs=1e-6)
-        assert shown["kept"] == own.meets_limit
+    data = page_data(advice)
+    now = data["accepted"]["now"] if data["accepted"] else 1.0
+    lengths = [now, *lengths_of(data)[1::7]]
+    batches = [batch for batch in data["batches"] if batch <= data["last"]][::5]
+    batches.append(data["batches"][-1])
+    places = [(batch, length) for length in lengths for batch in batches]
+    at = {length: at_length(advice, length) for length in lengths if data["accepted"]}
+    whole = AtLength(advice, advice.curve)
+    for (batch, length), shown in zip(places, looked_up(tables, data, places), strict=True):
+        if (batch, length) == (data["batch"], now):
+            continue  # the record itself
+        record = library_at(whole if length == now else at[length], batch, monkeypatch)
+        expected = replace(
+            record,
+            borrowed=record.borrowed if length == now else None,
+            admit=record.admit if length == now else None,
+            accepted_length=length if data["accepted"] else None,
+            wider_gpus=data["outcome"]["wider_gpus"] if batch <= data["batch"] else None,
+        ).facts
+        where = f"batch {batch}, length {length}"
+        for name in CASE_FACTS if batch <= data["largest"] else ():
+            assert shown["facts"][name] == expected[name], f"{name} at {where}"
+        for slot in PAGE_SLOTS:
+            assert shown["says"][slot] == BOOK.say(slot, expected), f"{slot} at {where}"
 
 
-def test_published_runs_of_the_setup_count_in_the_headline_s_chance(rules: Any) -> None:
-    data = live_answer(
-        replace(
-            advise(CASES["gpt-oss"]),
-            gain_factor=0.5,
-            counting="counting 2 published runs, 2 slower",
-        )
-    )
-    parts = rules.evaluate(
-        "d => { const m = unpack(d), al = m.accepted.now, b = m.batch;"
-        "return verdict(m, b, al, outcome(m, b, al), schedule(m, al)).parts.flat().join(''); }",
-        data | {"borrowed": "another"},
-    )
-    assert "acceptance borrowed from another" in parts
-    assert re.search(
-        (
-            r"likely \(fitted\) · (49|50|51)% chance of gain \(9\d% modelled; 2 published runs, 2 "
-            r"slower\) · "
-        ),
-        parts,
-    )
-
-
-def test_the_batch_that_may_lose_is_where_the_library_s_range_reaches_below_1(
-    rules: Any, advice: Advice
+def test_schedules_and_served_k_are_those_of_the_library_at_every_length(
+    tables: Any, advice: Advice
 ) -> None:
-    """The likely range of the schedule's K, from there to the last batch that drafts; none where it
-    stays above."""
-    found = asked(rules, advice, "[mayLose(m, al, schedule(m, al)), schedule(m, al)]")
-    curve = advice.curve
-    lose = 0
-    batches = np.arange(1, found[1][-1]["last"] + 1)
-    low = interpolate_batches(curve.batches, curve.low, batches)
-    for batch in batches[::-1].tolist():
-        k = next(one["k"] for one in found[1] if one["first"] <= batch <= one["last"])
-        if k and low[batch - 1, curve.column(k)] >= 1.0:
-            break
-        lose = batch if k else lose
-    assert found[0] == lose
+    data = live_answer(advice)
+    if data["accepted"] is None:
+        pytest.skip("no accepted length without a drafter")
+    batches = [batch for batch in data["batches"] if batch <= data["last"]][::4]
+    for place, length in enumerate(data["accepted"]["lengths"]):
+        at = at_length(advice, length)
+        expected = [
+            [[part.first, part.last, part.k] for part in merged(at.served(batch))]
+            for batch in batches
+        ]
+        shown = tables.evaluate(
+            """([data, batches, place]) => { const m = unpack(data);
+            return batches.map((batch) => merged(configuration(m, batch, place, false).runs)
+              .map(({ first, last, k }) => [first, last, k])); }""",
+            [data, batches, place],
+        )
+        assert shown == expected, f"length {length}"
 
 
-@pytest.mark.parametrize(("batch", "words"), [(32, "by batch, "), (128, "by batch, "), (1, "")])
-def test_what_is_said_of_k_by_batch_names_it(rules: Any, batch: int, words: str) -> None:
-    """DeepSeek-V3 has other K at other batches; where one K is drafted throughout there is nothing
-    to name."""
-    alone = {"k_max": 1} if not words else {}
-    advice = advise(CASES["deepseek on vllm"].model_copy(update={"batch_size": batch, **alone}))
-    assert (len({one.n_draft for one in advice.k_by_batch if one.n_draft}) > 1) == bool(words)
-    shown = "verdict(m, b, al, outcome(m, b, al), schedule(m, al)).parts.flat().join('')"
-    said = asked(rules, advice, shown)
-    assert re.search(
-        rf" · {words}pays (on average )?to (full memory \(|{'' if words else 'batch '})\d", said
-    )
+def merged(ranges: Any) -> list[Any]:
+    """Neighbouring ranges of one K joined, as namedtuples of first, last, k."""
+    joined = pd.DataFrame([(part.batch_start, part.batch_end, part.k_running) for part in ranges])
+    joined.columns = ["first", "last", "k"]
+    runs = joined.groupby((joined["k"] != joined["k"].shift()).cumsum())
+    return list(runs.agg({"first": "min", "last": "max", "k": "first"}).itertuples(index=False))
 
 
-def test_the_browser_s_schedule_is_the_library_s(rules: Any, advice: Advice) -> None:
-    found = asked(rules, advice, "schedule(m, al)")
-    library = [list(group) for _, group in groupby(advice.k_by_batch, key=lambda one: one.n_draft)]
-    assert [one["k"] for one in found] == [group[0].n_draft for group in library]
-    for shown, group in zip(found, library, strict=True):
-        assert shown["first"] == pytest.approx(group[0].batch_start, rel=0.01, abs=0.5)
-        assert shown["last"] == pytest.approx(group[-1].batch_end, rel=0.01, abs=0.5)
+@pytest.mark.parametrize("name", ["gpt-oss", "deepseek on vllm", "no gain", "dense"])
+def test_off_the_grid_chances_and_speedups_are_near_the_library_s(tables: Any, name: str) -> None:
+    base = advise(CASES[name])
+    data = live_answer(base)
+    lengths = lengths_of(data)
+    middle = [(low + high) / 2.0 for low, high in zip(lengths[4::9], lengths[5::9], strict=False)]
+    places = [(batch, length) for batch in (11, 83, 301) for length in middle]
+    places = [place for place in places if place[0] <= data["last"]]
+    assert places
+    answers = {
+        batch: advise(base.scenario.model_copy(update={"batch_size": batch}))
+        for batch in {batch for batch, _ in places}
+    }
+    for (batch, length), shown in zip(places, looked_up(tables, data, places), strict=True):
+        other = answers[batch]
+        curve = at_length(other, length).curve
+        row = other.batch_index
+        speedups = [item["speedup"] for item in shown["rows"]]
+        assert speedups == pytest.approx(curve.speedup[row].tolist(), rel=0.003)
+        chances = np.minimum((curve.draws[:, row] > 1.0).mean(axis=0), 0.95)[1:]
+        assert [item["chance"] for item in shown["rows"]][1:] == pytest.approx(chances, abs=0.025)
+
+
+def test_flips_of_the_page_are_those_of_the_record(tables: Any) -> None:
+    advice = advise(CASES["deepseek on vllm"])
+    data = live_answer(advice)
+    (shown,) = looked_up(tables, data, [(data["batch"], data["accepted"]["now"])])
+    flips = {(flip["above"], flip["k"]): flip["value"] for flip in shown["flips"]}
+    outcome = data["outcome"]
+    assert outcome["below_length"] is not None
+    assert flips[False, outcome["below_k"]] == outcome["below_length"]
+    (moved,) = looked_up(tables, data, [(64, data["accepted"]["now"])])
+    for flip in moved["flips"]:
+        if flip["what"] == "length":
+            away = 0.051 if flip["above"] else -0.051  # half of what two lengths are apart
+            assert at_length(advice, flip["value"] + away).k(64) == flip["k"]
+
+
+def test_own_runs_decide_at_today_s_length_alone(tables: Any) -> None:
+    """K = 3 gains most at batch 8, K = 1 at batch 64, where the model has K = 3; nothing gains at
+    256."""
+    cells = [
+        (8, 1, 1.30),
+        (8, 3, 1.45),
+        (64, 1, 1.04),
+        (64, 3, 0.90),
+        (256, 1, 0.80),
+        (256, 3, 0.60),
+    ]
+    own = pd.DataFrame(cells, columns=["batch_size", "n_draft", "speedup"])
+    own = own.assign(drafter="", source="", decides=True)
+    answer = advise(Scenario(acceptance="1.8@1,2.6@3", batch_size=64))
+    data = live_answer(as_measured(answer, own_schedule(own)), own=own)
+    now = data["accepted"]["now"]
+    places = [(64, now), (8, now), (256, now), (64, 3.0)]
+    here, small, large, moved = looked_up(tables, data, places)
+    assert [item["facts"]["k"] for item in (here, small, large)] == [1, 3, 0]
+    assert {item["facts"]["k_from"] for item in (here, small, large)} == {"own"}
+    assert small["facts"]["own_here"] == 1.45
+    assert moved["facts"]["k_from"] == "model", "a length that no row has is another question"
+    assert moved["facts"]["k"] > 1
 
 
 @pytest.mark.parametrize(
@@ -160,138 +248,31 @@ def test_the_browser_s_schedule_is_the_library_s(rules: Any, advice: Advice) -> 
     ],
 )
 def test_a_dip_is_laid_to_the_experts_where_they_explain_it(
-    rules: Any, scenario: Scenario, cause: str
+    tables: Any, scenario: Scenario, cause: str
 ) -> None:
-    assert asked(rules, advise(scenario), "landmarks(m, al, schedule(m, al)).dip.cause") == cause
-
-
-@pytest.mark.parametrize(("batch", "said"), [(16, ""), (24, "keeps 3 here"), (400, "keeps 2 here")])
-def test_no_batch_moves_the_schedule_and_a_k_beside_it_says_why(
-    rules: Any, batch: int, said: str
-) -> None:
-    found = asked(
-        rules,
-        advise(CASES["gpt-oss"]),
-        f"[schedule(m, al), keeps(outcome(m, {batch}, al), scheduled(schedule(m, al), {batch}))]",
+    data = live_answer(advise(scenario))
+    shown = tables.evaluate(
+        """d => { const m = unpack(d), al = d.accepted.now;
+        return landmarks(m, al, outcome(m, d.batch, al).ranges).dip.cause; }""",
+        data,
     )
-    assert [(one["first"], one["k"]) for one in found[0]] == [
-        (one.batch_start, one.n_draft) for one in advise(CASES["gpt-oss"]).k_by_batch
-    ]
-    assert (said in found[1]) if said else (found[1] == "")
+    assert shown == cause
 
 
-@pytest.mark.parametrize("batch", [1, 16, 64, 200])
-@pytest.mark.parametrize("name", ["gpt-oss", "deepseek on vllm", "deepseek on sglang"])
-def test_the_strip_is_what_an_engine_is_given(rules: Any, name: str, batch: int) -> None:
-    """One K throughout where that is enough, else K by batch: as the command beside it."""
-    advice = advise(CASES[name].model_copy(update={"batch_size": batch}))
-    found = asked(rules, advice, f"served(m, outcome(m, {batch}, al), schedule(m, al))")
-    assert advice.recommendation.n_draft
-    assert [(one["first"], one["k"]) for one in found] == [
-        (one.batch_start, one.n_draft) for one in advice.to_serve
-    ]
-
-
-def test_a_batch_changes_the_headline_s_k_to_another_one_alone(rules: Any) -> None:
-    """At 24 the headline has K = 2 and the schedule 3: its change to 2 is none of the headline."""
-    advice = advise(CASES["gpt-oss"])
-    found = asked(rules, advice, "[outcome(m, 24, al).k, flips(m, 24, al, schedule(m, al))]")
-    own = found[0]
-    later = [one for one in advice.k_by_batch if one.batch_start > 24 and one.n_draft != found[0]]
-    batches = [one for one in found[1] if one["what"] == "batch"]
-    assert own != int(k_at(advice.k_by_batch, 24))
-    assert [(one["value"], one["k"]) for one in batches] == [
-        (later[0].batch_start - 1, later[0].n_draft)
-    ]
-
-
-@pytest.mark.parametrize(
-    ("loss", "said"),
-    [
-        (0.05, "faster centrally, but loses more on average (5.0%, not 2.0%)."),
-        (0.02, "tied; the smaller"),
-    ],
-)
-def test_a_k_that_is_not_the_fastest_says_why(rules: Any, loss: float, said: str) -> None:
-    rows = [
-        {"k": k, "speedup": s, "loss": x, "kept": True}
-        for k, s, x in ((0, 1, 0.3), (1, 1.4, 0.02), (2, 1.42, loss))
-    ]
-    assert rules.evaluate("rows => besides({rows, chosen: 1})", rows).startswith(f"K = 2: {said}")
-
-
-def test_the_browser_flips_where_the_library_does(rules: Any, advice: Advice) -> None:
-    found = [
-        one
-        for one in asked(rules, advice, "flips(m, b, al, schedule(m, al))")
-        if one["what"] == "length"
-    ]
-    library = {
-        one.is_below: one for one in reversed(accepted_length_flips(advice))
-    }  # the nearest below comes first
-    assert {not one["above"] for one in found} == set(library)
-    for one in found:
-        own = library[not one["above"]]
-        assert one["value"] == pytest.approx(
-            own.accepted_length, abs=4 * _FINE
-        )  # between lengths of the payload
-        assert one["k"] == own.k_after
-
-
-@pytest.mark.parametrize(("length", "apart"), [(2.9, 0.0), (3.0, 0.01), (3.2, 0.01)])
-def test_another_accepted_length_is_what_the_library_would_scale_to(
-    rules: Any, length: float, apart: float
-) -> None:
-    """The library computes anew for the length typed; its factors of K are those that the browser
-    interpolates.
-
-    At two of them K are tied by 1 %: the browser, which has the range of the first length, may take
-    the longer.
-    """
-    base, other = (advise(Scenario(acceptance=f"{x}@3", batch_size=16)) for x in (2.4, length))
-    found = asked(rules, base, f"outcome(m, b, {length})")
-    for shown, own in zip(found["rows"], other.drafts, strict=True):
-        assert shown["speedup"] == pytest.approx(own.speedup, rel=3e-3)
-    own = other.recommendation
-    assert abs(other.drafts[found["k"]].speedup / own.speedup.value - 1.0) <= apart
-    assert apart or found["k"] == own.n_draft
-
-
-@pytest.mark.parametrize("kind", ["equal", "within the noise", "beyond the noise", "forbidden"])
-def test_ties_go_to_the_smaller_k_as_in_the_library(rules: Any, kind: str) -> None:
-    rng = np.random.default_rng(7)
-    shared = np.exp(rng.normal(0.3, 0.1, (256, 1)))
-    lead = {"equal": 0.0, "within the noise": 0.0005, "beyond the noise": 0.05, "forbidden": 0.05}[
-        kind
-    ]
-    own = np.concatenate(
-        [shared, shared * np.exp(rng.normal(lead, 0.02 if lead else 0.0, (256, 1)))], axis=1
+def test_the_browser_prints_and_says_as_the_library_does(tables: Any) -> None:
+    forms = [(form, fact) for form, fact, _ in FORM_TEXTS]
+    shown = tables.evaluate("all => all.map(([form, fact]) => FORMS[form](fact))", forms)
+    assert shown == [text for *_, text in FORM_TEXTS]
+    data = live_answer(advise(CASES["gpt-oss"]))
+    book = {"phrases": data["phrases"], "flags": data["flags"]}
+    records = [record.facts for record in outcomes().values()]
+    says = tables.evaluate(
+        """([book, records, slots]) => records.map((facts) => slots.map((slot) =>
+        say(book, slot, facts)))""",
+        [book, records, list(PAGE_SLOTS)],
     )
-    draws = np.concatenate([np.ones((256, 1)), own], axis=1)
-    allowed = np.array([True, True, kind != "forbidden"])
-    odds = draft_odds(draws, allowed)
-    library = int(recommended(odds.loss, odds.noise, allowed))
-    assert library == (2 if kind == "beyond the noise" else 1)
-    given = {"draws": packed(draws[:, None, 1:]), "drafts": [0, 1, 2], "batches": [1]}
-    found = rules.evaluate(
-        (
-            "([d, may]) => { const m = unpack(d), f = [1, 1, 1]; return recommended(odds(drawn(m, "
-            "1), "
-            "f, may), may); }"
-        ),
-        [given, allowed.tolist()],
-    )
-    assert found == library
-
-
-def test_the_draws_come_whole(rules: Any) -> None:
-    advice = advise(CASES["gpt-oss"])
-    back = np.array(
-        rules.evaluate(
-            "d => unpack(d).logs.map(row => row.map(k => Array.from(k)))", live_answer(advice)
-        )
-    )
-    assert np.exp(back).transpose(2, 0, 1) == pytest.approx(advice.curve.draws, rel=1e-6)
+    assert says == [[BOOK.say(slot, facts) for slot in PAGE_SLOTS] for facts in records]
+    assert BASE.facts in records
 
 
 def opened(page: Any, app_url: str, query: str = "") -> Any:
@@ -424,149 +405,6 @@ def test_no_other_page_has_more(first_page: Any, app_url: str, name: str, query:
     assert len(words_on_screen(first_page)) <= 120, " ".join(words_on_screen(first_page))
 
 
-@pytest.mark.parametrize(
-    ("speedup", "said"),
-    [([0.72, 0.79], "0.72× and 0.79×"), ([0.7, 0.8, 0.9], "0.70–0.90×"), ([1.7, 1.7], None)],
-)
-def test_published_runs_outside_the_likely_range_stand_beside_the_headline(
-    rules: Any, speedup: list[float], said: str | None
-) -> None:
-    scenario = Scenario(acceptance="2.4@3")
-    rows = {
-        "batch_size": 16.0,
-        "n_draft": 3,
-        "speedup": speedup,
-        "drafter": scenario.drafter_id,
-        "source": "made up",
-    }
-    data = live_answer(
-        advise(scenario), pd.DataFrame(rows | {"accepted_length": np.nan, "random_tokens": True})
-    )
-    found = rules.evaluate("d => against(unpack(d), d.accepted.now, 32, 3)", data)
-    assert [part for part in found if part[0]] == (
-        [[said, " at batch 16, random tokens"]] if said else []
-    )
-    assert all("runs below the range: " in before for _, before in found[:1])
-    here = rules.evaluate("d => against(unpack(d), d.accepted.now, 16, 3)", data)
-    title, parts = rules.evaluate(
-        "d => { const m = unpack(d), al = d.accepted.now;"
-        " const told = verdict(m, 16, al, outcome(m, 16, al), schedule(m, al));"
-        " return [told.title, told.parts.flat().join('')]; }",
-        data,
-    )
-    assert title.endswith(f"× modelled, {said} published" if said else "× faster")
-    assert ("published runs below the range, random tokens" in parts) == bool(said)
-    assert ("published here" in parts) == (not said), "what the title says is not said twice"
-    below = f"; {len(speedup)} below the range" if said else ""
-    assert here == [
-        ["", " · ◆ published here: "],
-        [said or "1.70× and 1.70×", f", random tokens{below}"],
-    ]
-
-
-def test_shares_are_rounded_as_the_library_prints_them(rules: Any) -> None:
-    shares = [0.0, 0.125, 0.525, 0.535, 0.994]
-    assert rules.evaluate("all => all.map(percent)", shares) == [f"{one:.0%}" for one in shares]
-
-
-def test_runs_published_at_the_batch_with_another_k_are_named_with_it(rules: Any) -> None:
-    rows = {
-        "batch_size": [16.0],
-        "n_draft": 3,
-        "speedup": [1.6],
-        "drafter": "eagle3",
-        "source": "a",
-    }
-    data = live_answer(advise(Scenario(acceptance="2.4@3")), published=pd.DataFrame(rows))
-    said = [
-        rules.evaluate(f"d => against(unpack(d), d.accepted.now, {batch}, 2)", data)
-        for batch in (16, 8)
-    ]
-    assert ["".join("".join(part) for part in one) for one in said] == [
-        " · ◆ published here: 1.60× at K = 3",
-        "",
-    ]
-
-
-def test_where_nothing_pays_the_batch_below_which_it_does_is_named(rules: Any) -> None:
-    two = {"hardware_id": "a100-80gb-sxm", "n_gpus": 2, "tensor_parallel": 2}
-    advice = advise(Scenario(acceptance="2.2@3", batch_size=192, **two))
-    given = "const now = outcome(m, 192, al), s = schedule(m, al);"
-    shown = "return [verdict(m, 192, al, now, s).parts.flat().join(''), flips(m, 192, al, s), s];"
-    said, found, ranges = asked(rules, advice, f"(() => {{ {given} {shown} }})()")
-    first = ranges[-1]["first"]
-    assert (ranges[-1]["k"], first > 1) == (0, True)
-    assert said.endswith(f"pays to batch {first - 1}")
-    below = [one for one in found if one["what"] == "batch"]
-    assert [(one["above"], one["value"]) for one in below] == [(False, first)]
-
-
-def test_own_runs_at_the_batch_and_k_of_the_answer_stand_beside_the_headline(rules: Any) -> None:
-    rows = {
-        "batch_size": [16.0, 64.0],
-        "n_draft": 3,
-        "speedup": [1.53, 0.8],
-        "drafter": "",
-        "source": "made up",
-    }
-    rows |= {"accepted_length": np.nan, "decides": False}
-    data = live_answer(advise(Scenario(acceptance="2.4@3")), own=pd.DataFrame(rows))
-    asked = ((16, 3), (16, 2), (64, 3), (4, 3))
-    said = [
-        rules.evaluate(f"d => against(unpack(d), d.accepted.now, {batch}, {k})", data)
-        for batch, k in asked
-    ]
-    text = ["".join("".join(part) for part in one) for one in said]
-    assert text[0] == " · ● you measured 1.53× here"
-    assert text[1] == " · ● you measured 1.53× here, K = 3"
-    assert text[2] == " · ● you measured 0.80× here"
-    assert text[3] == " · ● 1 of 2 runs of yours below the range: 0.80× at batch 64"
-
-
-def test_own_speedups_decide_k_in_headline_and_schedule_up_to_another_accepted_length(
-    rules: Any,
-) -> None:
-    """K = 3 gains most at batch 8, K = 1 at batch 64, where the model has K = 3 and more; nothing
-    gains at 256."""
-    cells = [
-        (8, 1, 1.30),
-        (8, 3, 1.45),
-        (64, 1, 1.04),
-        (64, 3, 0.90),
-        (256, 1, 0.80),
-        (256, 3, 0.60),
-    ]
-    own = pd.DataFrame(cells, columns=["batch_size", "n_draft", "speedup"]).assign(
-        drafter="", source="", decides=True
-    )
-    answer = advise(Scenario(acceptance="1.8@1,2.6@3", batch_size=64))
-    assert answer.recommendation.n_draft > 1
-    data = live_answer(answer, own=own)
-
-    def said(batch: int, length: float = data["accepted"]["now"]) -> tuple[str, str, int]:
-        given = (
-            f"const m = unpack(d), b = {batch}, al = {length}, now = outcome(m, b, al), s = "
-            "schedule(m, al);"
-        )
-        shown = "const said = verdict(m, b, al, now, s);"
-        return tuple(
-            rules.evaluate(
-                f"d => {{ {given} {shown} return [said.title, besides(now), scheduled(s, b)]; }}",
-                data,
-            )
-        )
-
-    title, why, k = said(64)
-    assert title.startswith("Yours: K = 1: 1.04× at batch 64 (model: K = ")
-    assert (why, k) == ("Modelled; yours decide.", 1)
-    assert said(8)[2] == 3
-    assert said(256)[::2] == (said(256)[0], 0)
-    assert said(256)[0].startswith("Yours: no drafts at batch 256 (model: K = ")
-    moved = said(64, 3.0)
-    assert moved[0].startswith("Draft "), "a length that no row has is another question"
-    assert moved[2] > 1
-
-
 def words_on_screen(page: Any) -> list[str]:
     """Words with letters that stand in the first screen, the launch command apart, shadow roots
     included."""
@@ -593,7 +431,8 @@ def test_the_payload_s_curves_are_the_same_whatever_batch_of_the_grid_is_asked_a
     one = live_answer(advise(Scenario(**GPT_OSS, batch_size=16)))
     other = live_answer(advise(Scenario(**GPT_OSS, batch_size=64)))
     assert one["speedup"] == other["speedup"]
-    assert one["draws"] == other["draws"]
+    assert one["best"] == other["best"]
+    assert one["schedule"] == other["schedule"]
 
 
 def test_a_typed_length_keeps_its_k_and_one_beyond_it_is_refused_in_words(

@@ -1,5 +1,5 @@
-"""What the advice says and counts in twenty states: `python -m tests.golden.answers` writes what a
-test compares."""
+"""Facts of the advice in twenty states: `python -m tests.golden.answers` writes what a test
+compares."""
 
 from __future__ import annotations
 
@@ -9,15 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from advisor.answers.advice import Advice, advise, answer_values, component_times
-from advisor.answers.summary import (
-    accepted_text,
-    fit_of,
-    flip_texts,
-    headline,
-    likely_text,
-    one_k_text,
-    place_text,
-)
+from advisor.answers.outcome import outcome_of
+from advisor.answers.summary import accepted_text, fit_of
 from advisor.predict.scenario import Scenario
 
 FILE = Path(__file__).parents[1] / "answers" / "answers.json"
@@ -70,15 +63,11 @@ STATES: dict[str, dict[str, Any]] = {
 }
 
 
-def told(advice: Advice) -> dict[str, Any]:
-    """Every text and figure of an answer and of the first screen, to six digits."""
-    own = advice.recommendation
-    k = advice.recommendation.n_draft
+def facts_of(advice: Advice) -> dict[str, Any]:
+    """Every fact of an answer, and the sentences that are not of the book, to six digits."""
     fit = fit_of(advice.setup)
-    found: dict[str, Any] = {
-        "verdict": own.verdict,
-        "equals": own.equals,
-        "per_user": own.per_user,
+    facts: dict[str, Any] = {
+        "outcome": outcome_of(advice).facts,
         "values": answer_values(advice),
         "warnings": list(advice.warnings),
         "drafts": [
@@ -105,27 +94,19 @@ def told(advice: Advice) -> dict[str, Any]:
             advice.setup.memory.largest_batch,
         ],
         "components": [[one.label, one.plain_ms, one.round_ms] for one in component_times(advice)],
-        "screen": [
-            *place_text(advice),
-            headline(advice, k),
-            likely_text(advice, k),
-            one_k_text(advice),
-        ],
-        "picked": [headline(advice, 8), likely_text(advice, 8)],
-        "flips": flip_texts(advice),
         "accepted": accepted_text(advice),
         "fit": None
         if fit is None
         else [fit.because, fit.remedy, fit.needed_bytes, fit.usable_bytes],
     }
     return json.loads(
-        json.dumps(found, default=str), parse_float=lambda text: float(f"{float(text):.6g}")
+        json.dumps(facts, default=str), parse_float=lambda text: float(f"{float(text):.6g}")
     )
 
 
 def answers(name: str) -> dict[str, Any]:
-    """What the advice on one of STATES says."""
-    return told(advise(QWEN.model_copy(update=STATES[name])))
+    """Facts of the advice on one of STATES."""
+    return facts_of(advise(QWEN.model_copy(update=STATES[name])))
 
 
 if __name__ == "__main__":

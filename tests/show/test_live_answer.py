@@ -1,9 +1,7 @@
-"""What the browser is told of an answer: packed draws, the dense twin, what is hidden, the
-command."""
+"""What the browser gets of an answer: the dense twin, what is hidden, the command."""
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 
@@ -13,6 +11,7 @@ import pytest
 
 from advisor.answers.advice import Advice, advise
 from advisor.answers.explore.cells import AXES, explore
+from advisor.answers.outcome import outcome_of
 from advisor.physics import laws
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
@@ -25,7 +24,6 @@ from advisor.show.live_answer import (
     launch,
     live_answer,
     live_why,
-    packed,
 )
 
 GPT_OSS = Scenario(
@@ -44,12 +42,6 @@ def test_an_accepted_length_is_asked_for_at_the_k_it_was_given_at(advice: Advice
     for one, length in ((advice, 2.7), (other, 1.5)):
         accepted = live_answer(one)["accepted"]
         assert (accepted["k"], accepted["now"]) == (3, pytest.approx(length))
-
-
-def test_packed_draws_come_back() -> None:
-    draws = np.exp(np.random.default_rng(3).normal(0.2, 0.4, (64, 5, 3)))
-    back = np.frombuffer(base64.b64decode(packed(draws)["data"]), "<f4").reshape(5, 3, 64)
-    assert back.transpose(2, 0, 1) == pytest.approx(draws, rel=1e-6)
 
 
 def test_the_dense_twin_falls_with_batch_where_the_moe_rises_first(advice: Advice) -> None:
@@ -97,25 +89,30 @@ def test_payload_and_why_are_json_and_hold_published_points_as_they_are(advice: 
     json.dumps(live_why(advice))
 
 
+@pytest.mark.parametrize("batch", [16, 64, 130])
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
-def test_a_command_that_runs_another_k_than_the_strip_at_some_batch_says_so(engine: str) -> None:
-    """Qwen3-235B-A22B on 4 B200: K = 4, then 3; at some batches one K is enough, at others the
-    command varies it."""
+def test_the_command_varies_k_where_the_answer_does(engine: str, batch: int) -> None:
+    """Qwen3-235B-A22B on 4 B200: K = 4, then 3; at some batches one K is enough."""
     place = {
         "model_id": "qwen3-235b-a22b",
         "hardware_id": "b200-sxm",
         "n_gpus": 4,
         "tensor_parallel": 4,
     }
-    base = Scenario(**place, engine=engine, drafter_id="eagle3", acceptance="2.96@4")
-    varies = []
-    for batch in (16, 64, 130):
-        answer = advise(base.model_copy(update={"batch_size": batch, "context_tokens": 8192}))
-        assert len({one.n_draft for one in answer.k_by_batch}) > 1, "else nothing is shown here"
-        made = launch(answer)
-        varies.append("_per_batch_size" in made["text"] or "--speculative-adaptive" in made["text"])
-        assert (f"K = {answer.recommendation.n_draft} throughout: " in made["note"]) != varies[-1]
-    assert set(varies) == {True, False}
+    scenario = Scenario(
+        **place,
+        engine=engine,
+        drafter_id="eagle3",
+        acceptance="2.96@4",
+        batch_size=batch,
+        context_tokens=8192,
+    )
+    answer = advise(scenario)
+    outcome = outcome_of(answer)
+    assert outcome.varies, "else nothing is shown here"
+    text = launch(answer, outcome)["text"]
+    is_varied = "_per_batch_size" in text or "--speculative-adaptive" in text
+    assert is_varied == outcome.switches
 
 
 @pytest.mark.parametrize(
@@ -135,25 +132,25 @@ def test_the_command_s_note_says_what_it_cannot_name_and_what_does_not_start(
         "tensor_parallel": ranks,
         "drafter_id": "ngram",
     }
-    note = launch(
-        advise(Scenario(model_id=model_id, weight_dtype="fp8", acceptance="2.4@3", **place))
-    )["note"]
+    answer = advise(Scenario(model_id=model_id, weight_dtype="fp8", acceptance="2.4@3", **place))
+    note = launch(answer, outcome_of(answer))["note"]
     assert re.findall(r"(?:Weights as|\w+ refuses)[^.]*\.", note) == [said] * bool(said)
 
 
 def test_the_command_of_sglang_writes_the_file_that_it_loads(advice: Advice) -> None:
-    made = launch(advise(GPT_OSS.model_copy(update={"engine": "sglang"})))
+    sglang = advise(GPT_OSS.model_copy(update={"engine": "sglang"}))
+    made = launch(sglang, outcome_of(sglang))
     if "--speculative-adaptive-config" in made["text"]:
         name = made["text"].split("--speculative-adaptive-config ")[1].split()[0]
         assert made["text"].startswith(f"cat > {name} <<'EOF'\n{{")
     full = advise(GPT_OSS.model_copy(update={"engine": "sglang", "context_tokens": 65536}))
     assert (
         f"{full.setup.memory.largest_batch} requests: all that fit in memory"
-        in launch(full)["note"]
+        in launch(full, outcome_of(full))["note"]
     )
-    assert made["note"].endswith(" 1,024 requests: where the schedule of K ends.")
-    assert launch(advice)["text"].startswith("vllm serve openai/gpt-oss-20b")
-    assert launch(advice)["hint"].startswith(
+    assert made["note"].endswith(" 1,024 requests: where K by batch ends.")
+    assert launch(advice, outcome_of(advice))["text"].startswith("vllm serve openai/gpt-oss-20b")
+    assert launch(advice, outcome_of(advice))["hint"].startswith(
         "num_speculative_tokens_per_batch_size: [first batch, last batch, K]. "
     )
 
@@ -174,21 +171,3 @@ def test_explore_agrees_with_the_answer_at_the_scenario_s_own_cell(advice: Advic
 @pytest.mark.parametrize("axis", AXES[1:])
 def test_every_axis_has_a_stop_that_has_an_answer(axis: str) -> None:
     assert explore(GPT_OSS, "Batch", axis).n_answers > 0
-
-
-def test_a_command_of_another_k_than_the_headline_s_says_its_own() -> None:
-    """DeepSeek-V3 on SGLang drafts 3 at batch 1 and 2 by batch: the note spoke of 3 throughout."""
-    node = {
-        "hardware_id": "h200-sxm",
-        "n_gpus": 8,
-        "tensor_parallel": 8,
-        "engine": "sglang",
-        "drafter_id": "mtp",
-    }
-    asked = {"model_id": "deepseek-v3", "acceptance": "deepseek-r1-mtp-internal", "batch_size": 1}
-    answer = advise(Scenario(**node, **asked))
-    assert answer.recommendation.n_draft == 3
-    made = launch(answer)
-    assert "--speculative-num-steps 2 " in " ".join(made["text"].split())
-    assert made["title"] == "Launch on SGLang: K = 2 here"
-    assert "throughout" not in made["note"]

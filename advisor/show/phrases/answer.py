@@ -206,7 +206,7 @@ PHRASES = (
     Phrase("change_off", "off_later", ", below {off_length:x2} (no drafts)"),
     Phrase("change_above", "above below", " or above {above_length:x2} (K = {above_k})"),
     Phrase("change_above", "above", "above {above_length:x2} (K = {above_k})"),
-    Phrase("peak", "undrafted", ""),
+    Phrase("peak", "undrafted", "Without a drafter the speedup is 1 at every batch."),
     Phrase(
         "peak",
         "off",
@@ -284,6 +284,8 @@ PHRASES = (
         "--by-batch` writes K by batch.",
     ),
     Phrase("launch", "off", "Launch the engine without speculation."),
+    Phrase("launch_title", "unnamed_engine off", "Launch without drafts"),
+    Phrase("launch_title", "unnamed_engine", "Launch with K = {k}"),
     Phrase("launch_title", "off", "Launch on {engine_name} without drafts"),
     Phrase("launch_title", "switches", "Launch on {engine_name}: K = {k} at this batch"),
     Phrase("launch_title", "", "Launch on {engine_name} with K = {k}"),

@@ -27,7 +27,7 @@ from advisor.answers.explore.cells import ContextMap
 from advisor.answers.explore.changes import DesignStanding, NextSteps
 from advisor.answers.explore.leaderboard import Leaderboard
 from advisor.answers.explore.questions import SweepView
-from advisor.answers.outcome import outcome_of
+from advisor.answers.outcome import Outcome, outcome_of
 from advisor.catalog.engines import export_engines, load_engine
 from advisor.measured.refit_result import Errors
 from advisor.measured.validation import judged_errors, read_judged
@@ -163,6 +163,8 @@ class Report:
     question: str
     settings: Mapping[str, str]
     """The scenario for readers, by label."""
+    outcome: Outcome
+    """Of the advice, as the model has it."""
     verdict: str
     assumptions: tuple[str, ...]
     warnings: tuple[str, ...]
@@ -192,7 +194,9 @@ class Report:
     @cached_property
     def facts(self) -> Mapping[str, Any]:
         """Facts of the main answer (`answers.outcome`)."""
-        return outcome_of(self.advice, follows_own=bool(self.decided)).facts
+        if self.decided:
+            return outcome_of(self.advice, follows_own=True).facts
+        return self.outcome.facts
 
     def say(self, *slots: str) -> str:
         """Sentences of some slots of the main answer, one after the other."""
@@ -233,6 +237,7 @@ def build_report(
     *,
     served_model: str | None = None,
     draft_model: str | None = None,
+    outcome: Outcome | None = None,
     **looked_up: Any,
 ) -> Report:
     """The report on an advice, with the answers that were looked up beside it.
@@ -241,6 +246,7 @@ def build_report(
     ----------
     date : printed on the report; the only date in it.
     served_model, draft_model : names for the engines' launch lines; see `engine_setups`.
+    outcome : the record of the answer, where it is at hand.
     looked_up : answers of other questions, by the optional fields of `Report`.
     """
     setup = advice.setup
@@ -253,6 +259,7 @@ def build_report(
     )
     warnings = tuple(printable(text) for text in advice.warnings)
     sources = tuple(printable(text) for text in setup.sources)
+    outcome = outcome_of(advice) if outcome is None else outcome
     return Report(
         advice=advice,
         date=date,
@@ -260,7 +267,8 @@ def build_report(
         checks=check_steps(advice, served_model, draft_model),
         question=question,
         settings=setting_lines(advice.setup),
-        verdict=printable(BOOK.say("headline", outcome_of(advice).facts)),
+        outcome=outcome,
+        verdict=printable(BOOK.say("headline", outcome.facts)),
         assumptions=_assumptions(setup),
         warnings=warnings,
         constants=_constants(setup),

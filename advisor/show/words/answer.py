@@ -29,7 +29,7 @@ from advisor.answers.engines.export import (
     needs_draft_model,
 )
 from advisor.answers.outcome import Outcome, outcome_of
-from advisor.catalog.engines import export_engines, load_engine
+from advisor.catalog.engines import export_engines
 from advisor.catalog.hardware import drafter_name, hardware_name, model_name, shape_label
 from advisor.physics.acceptance import Acceptance
 from advisor.predict.scenario import carried_text
@@ -249,8 +249,8 @@ def place_text(answer: Advice | DesignSpace) -> tuple[str, str]:
 
 
 def _verdict(advice: Advice, facts: Mapping[str, Any]) -> list[str]:
-    place = f"{' '.join(place_text(advice))}, {load_engine(advice.scenario.engine).name}"
-    return [place, *BOOK.says(VERDICT, facts)]
+    place = filter(None, [" ".join(place_text(advice)), facts["engine_name"]])
+    return [", ".join(place), *BOOK.says(VERDICT, facts)]
 
 
 def _reasons(facts: Mapping[str, Any], n_texts: int) -> list[str]:
@@ -278,7 +278,7 @@ def launch_lines(
     names = [engine.id for engine in export_engines()]
     if scenario.engine not in names:
         return [
-            f"No launch command for {load_engine(scenario.engine).name}: choose --engine "
+            f"No launch command for {facts['engine_name'] or 'this engine'}: choose --engine "
             f"{' or '.join(names)}."
         ]
     # What stands for names that the user has to write on the line.

@@ -1,6 +1,9 @@
 // How a sentence is said: the filler of show/phrases/book.py once more. tests/e2e/test_live_answer.py holds the two together.
 
 const even = (value) => { const low = Math.floor(value); return value - low === 0.5 ? low + (low % 2) : Math.round(value); };
+/** A value as many decimals round it in Python: a tie, which is exact in binary alone, goes to the even digit. */
+const settled = (value, decimals) => (Number.isInteger(value * 2 ** (decimals + 1)) ? even(value * 10 ** decimals) / 10 ** decimals : value);
+const fixed = (value, decimals) => settled(value, decimals).toFixed(decimals);
 const percent = (share) => `${even(100 * share)}%`;
 const whole = (value) => even(value).toLocaleString("en");
 const plural = (value, word) => `${value.toLocaleString("en")} ${word}${value === 1 ? "" : "s"}`;
@@ -8,19 +11,19 @@ const plural = (value, word) => `${value.toLocaleString("en")} ${word}${value ==
 /** Three digits, as Python's `#.3g` has them. */
 function digits(value) {
   const size = Math.abs(value);
-  return size > 0 && size < 1000 ? value.toPrecision(3).replace(/e.*/, "") : whole(value);
+  return size > 0 && size < 1000 ? settled(value, 2 - Math.floor(Math.log10(size))).toPrecision(3).replace(/e.*/, "") : whole(value);
 }
 
 const FORMS = {
   "": String,
-  x: (value) => `${value.toFixed(2)}×`,
-  x2: (value) => value.toFixed(2),
-  1: (value) => value.toFixed(1),
+  x: (value) => `${fixed(value, 2)}×`,
+  x2: (value) => fixed(value, 2),
+  1: (value) => fixed(value, 1),
   3: digits,
   g: (value) => String(+value.toPrecision(6)),
   int: whole,
   pct: percent,
-  pct1: (value) => `${(100 * value).toFixed(1)}%`,
+  pct1: (value) => `${fixed(100 * value, 1)}%`,
   chance: (value) => percent(Math.min(value, 0.99)),
   tokens: (value) => plural(value, "token"),
   runs: (value) => plural(value, "published run"),

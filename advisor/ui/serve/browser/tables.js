@@ -120,6 +120,7 @@ function factsAt(m, { batch, length, place, best, k, chosen, tried, rows, ranges
     tried: row.k, speedup: row.speedup, low: row.low, high: row.high, chance: row.chance, best_share: row.pBest, loss: row.loss,
     tpot_ms: own_k.tpot, plain_ms: rows[0].tpot, slow_ms: (row.tpot * row.speedup) / row.low, fastest_ms: Math.min(...rows.map((one) => one.tpot)),
     in_limit: own_k.kept, tried_in_limit: row.kept, any_in_limit: rows.some((one) => one.kept),
+    needed_gib: m.needed_gib[0] + (m.needed_gib[1] - m.needed_gib[0]) * batch, wider_gpus: batch <= m.outcome.batch ? m.outcome.wider_gpus : null,
     admit: isNow(m, length) ? m.outcome.admit : null, accepted_length: m.accepted ? length : null, borrowed: isNow(m, length) ? m.outcome.borrowed : null,
     pays_to, loses_from, drafts_from, drafts_to, peak, peak_batch, switches,
     single_k_cost: m.cost[place] && m.cost[place][chosen], varies: Boolean(m.cost[place]),
