@@ -18,6 +18,7 @@ from advisor.physics.bands import Draws, band, draw_acceptance, draw_total, drif
 from advisor.physics.bands import wobble as sampled_wobble
 from advisor.physics.components import COMPONENTS
 from advisor.physics.draft import draft_time
+from advisor.physics.laws.recording import unrecorded, within
 from advisor.physics.step import (
     MoeShape,
     StepTime,
@@ -362,6 +363,10 @@ def _paces(
     }
 
 
+PADDED = "padded"
+"""Part of a recording: the rows that a captured graph computes beside those asked for."""
+
+
 @dataclass(frozen=True)
 class _Timed:
     """A time of a speedup by component: a baseline step [nB] or a round [nB, nK]."""
@@ -408,8 +413,10 @@ def _baseline_and_round(
     setup: Setup, batch: Array, k: NDArray[np.int64], verified: Array, central_only: bool
 ) -> tuple[_Timed, _Timed]:
     column = batch[:, None]
-    baseline = _pass(setup, batch, np.asarray(1.0), context_beside(setup, 1), central_only)
-    verify = _pass(setup, column, verified, context_beside(setup, 2), central_only)
+    with within("plain"):
+        baseline = _pass(setup, batch, np.asarray(1.0), context_beside(setup, 1), central_only)
+    with within("verify"):
+        verify = _pass(setup, column, verified, context_beside(setup, 2), central_only)
     parts = {
         name: np.broadcast_to(time, batch.shape) for name, time in baseline.step.components.items()
     }
@@ -430,13 +437,14 @@ def _round_components(
 ) -> dict[str, Array]:
     """Seconds of a speculative round by component, each [nB, nK]: the verify step, drafting, and
     the host's share."""
-    draft = draft_time(
-        setup.drafting,
-        batch_size=column,
-        n_draft=k.astype(float),
-        context_tokens=context_beside(setup, 2),
-        touched_one=touched_one,
-    )
+    with within("draft"):
+        draft = draft_time(
+            setup.drafting,
+            batch_size=column,
+            n_draft=k.astype(float),
+            context_tokens=context_beside(setup, 2),
+            touched_one=touched_one,
+        )
     costs = setup.costs
     shape = (len(column), len(k))
     components = {
@@ -511,6 +519,7 @@ def held_sweep(setup: Setup) -> HeldSweep | None:
     return HeldSweep(sweep, _target_s(setup, sweep.batches, np.ones(())) + waiting)
 
 
+@unrecorded()
 def swept_factors(setup: Setup, batch: Array, tokens: Array) -> tuple[Array, Array]:
     """Factors of the user's plain sweep on plain steps [nB] and verifications [nB, nK]. [-]
 
@@ -614,7 +623,10 @@ def step_as_run(
         moe=moe,
     )
     step = step_of(batch_size=batch)
-    return step if graphs is None else in_graph(step, step_of(batch_size=batch * graphs.padding))
+    if graphs is None:
+        return step
+    with within(PADDED):
+        return in_graph(step, step_of(batch_size=batch * graphs.padding))
 
 
 def _routed_only(setup: Setup, batch: Array, tokens: Array, touched: Array) -> Array:

@@ -182,7 +182,8 @@ def expert_exchange(
 
     L: routed layers. [-]
     t0: fixed cost of one direction. [s]
-    X, k, tp: message [B], routed experts of a token, ranks of an attention group. [-]
+    X: message. [B]
+    k, tp: routed experts of a token, ranks of an attention group. [-]
     BW: rate of what one rank sends inside a node. [B/s]
     r: measured over computed time at this size. [-]
     X_net, s: bytes of one rank as they travel [B], and the share of them that leaves the node. [-]
@@ -231,7 +232,8 @@ def prompt_exchange(
 
     L: routed layers. [-]
     t0: fixed cost of one direction. [s]
-    X, k, tp: message [B], routed experts of a token, ranks of an attention group. [-]
+    X: message. [B]
+    k, tp: routed experts of a token, ranks of an attention group. [-]
     BW: rate of what one rank sends inside a node. [B/s]
     r: measured over computed time at this size. [-]
     X_net: bytes of one rank that leave its node, as they travel: a message for each other node that
