@@ -31,11 +31,11 @@ def with_laws(page: str) -> str:
 
 
 def _section(name: str) -> str:
-    title, _, equation, _, *lines = (inspect.getdoc(getattr(laws, name)) or "").splitlines()
+    title, equation, rest = (inspect.getdoc(getattr(laws, name)) or "").split("\n\n", 2)
+    title = " ".join(title.split())
+    equation = " ".join(equation.split())
     points = "".join(
-        f"- {' '.join(entry.split())}\n"
-        for entry in re.split(r"\n(?=\S)", "\n".join(lines))
-        if entry
+        f"- {' '.join(entry.split())}\n" for entry in re.split(r"\n(?=\S)", rest) if entry
     )
     return f"\n**{title.rstrip('.')}** (`laws.{name}`)\n\n    {equation}\n\n{points}"
 

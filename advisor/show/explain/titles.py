@@ -130,9 +130,10 @@ def title_of(component: str, law: Law) -> Title:
     row = TITLES.get(component, {}).get(law.__name__)
     if row is not None:
         return row
-    first, _, equation, *_ = (inspect.getdoc(law) or "").splitlines()
+    first, equation, _ = (inspect.getdoc(law) or "").split("\n\n", 2)
+    title = " ".join(first.split()).rstrip(".")
     symbol = equation.partition(" = ")[0]
-    return Title(law.__name__, first.rstrip("."), symbol, _UNITS.get(first.split()[0], "1"))
+    return Title(law.__name__, title, symbol, _UNITS.get(title.split()[0], "1"))
 
 
 @cache
