@@ -148,23 +148,16 @@ def by_batch_each(advice: Advice, curve: Curve, served: IntArray) -> list[ByBatc
     pays_to = _last(drafting & (speedup > 1.0))
     # From the batch after the last that does not lose on, as far as it drafts.
     loses_from = _first(drafting & (batches[:, None] > _last(drafting & (low >= 1.0))))
-    first = _first(drafting)
-    last = _last(drafting)
     in_curve = curve.batches[curve.batches <= end].astype(int)
     shown = np.where(drafting.any(axis=0), column, curve.column(advice.curve_k))[in_curve - 1]
     on_curve = np.take_along_axis(curve.speedup[: in_curve.size], shown, axis=1)
     top = on_curve.argmax(axis=0)
+    peaks = zip(on_curve.max(axis=0).tolist(), in_curve[top].tolist(), strict=True)
+    ends = np.column_stack([loses_from, _first(drafting), _last(drafting)]).tolist()
+    gaining = [None if last == end else last for last in pays_to.tolist()]
     return [
-        ByBatch(
-            end=end,
-            pays_to=None if pays_to[i] == end else int(pays_to[i]),
-            loses_from=int(loses_from[i]) or None,
-            drafts_from=int(first[i]) or None,
-            drafts_to=int(last[i]) or None,
-            peak=float(on_curve[top[i], i]),
-            peak_batch=int(in_curve[top[i]]),
-        )
-        for i in range(served.shape[1])
+        ByBatch(end, pays, loses or None, first or None, last or None, *peak)
+        for pays, (loses, first, last), peak in zip(gaining, ends, peaks, strict=True)
     ]
 
 

@@ -294,7 +294,6 @@ def curve_for(
             setup, draws, plain_draws, round_draws, batch, step_tokens, k, prefill, tier
         )
         low, high = band(samples)
-    ran = whole_round.run.ran
     return Curve(
         batches=batch,
         drafts=k,
@@ -309,16 +308,7 @@ def curve_for(
         tier=tier,
         extrapolated=step_tokens > CALIBRATED_TOKENS,
         prefill_s=prefill,
-        plain_step_s=baseline.total_s,
-        verify_step_s=whole_round.pass_s,
-        round_s=whole_round.total_s,
-        verify_ratio=np.asarray(laws.verification_ratio(whole_round.pass_s, baseline_s)),
-        touched_plain=baseline.run.touched,
-        touched_verify=np.broadcast_to(whole_round.run.touched, central.shape),
-        plain_components=baseline.components,
-        round_components=whole_round.components,
-        eager=None if ran is None else np.broadcast_to(ran.eager, central.shape),
-        padding=None if ran is None else np.broadcast_to(ran.padding, central.shape),
+        **_times(baseline, whole_round),
         **_paces(setup, batch, whole_round.total_s, accepted, prefill, prompt),
     )
 
@@ -407,6 +397,27 @@ class _Timed:
             return np.asarray(total * self.factor)
         beside_s = draw_total(beside, draws, None, None)
         return np.asarray((total - beside_s) * self.factor + beside_s)
+
+
+def _times(baseline: _Timed, whole_round: _Timed) -> dict[str, Any]:
+    """Fields of a `Curve` that are those of its two times."""
+    ran = whole_round.run.ran
+    shape = whole_round.total_s.shape
+    pass_s = whole_round.pass_s
+    times = {
+        "plain_step_s": baseline.total_s,
+        "verify_step_s": pass_s,
+        "round_s": whole_round.total_s,
+        "verify_ratio": np.asarray(laws.verification_ratio(pass_s, baseline.total_s[:, None])),
+        "touched_plain": baseline.run.touched,
+        "touched_verify": np.broadcast_to(whole_round.run.touched, shape),
+        "plain_components": baseline.components,
+        "round_components": whole_round.components,
+    }
+    if ran is None:
+        return times
+    eager = np.broadcast_to(ran.eager, shape)
+    return times | {"eager": eager, "padding": np.broadcast_to(ran.padding, shape)}
 
 
 def _baseline_and_round(

@@ -26,7 +26,7 @@ from advisor.prediction import AdvisorError, Array
 from advisor.show.explain.formulas import ConstantUse, formula_of, written
 from advisor.show.explain.round import derive
 from advisor.show.explain.steps import Quantity, step_latex, step_text, value_text
-from advisor.show.explain.titles import TITLES, units_of
+from advisor.show.explain.titles import titles, units_of
 
 REFIT = (
     "on=h200-sxm/vllm/vllm;n=13;data=3219dd51bbca;launch=1.1/0.3;host=0.9/0.3;draft_host=1.2/0.3;round_host=0.8/0.3;"
@@ -263,7 +263,7 @@ def test_the_units_of_a_law_are_those_of_its_docstring() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", [name for part in TITLES.values() for name in part])
+@pytest.mark.parametrize("name", [name for part in titles().values() for name in part])
 def test_a_title_belongs_to_a_law_that_there_is(name: str) -> None:
     assert hasattr(laws, name) or name in (touched_experts.__name__, local_experts.__name__)
 

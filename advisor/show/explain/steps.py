@@ -39,7 +39,7 @@ from advisor.show.explain.formulas import (
     used_names,
     written,
 )
-from advisor.show.explain.titles import SUMS, TITLES, Title, component_of, title_of, units_of
+from advisor.show.explain.titles import SUMS, Title, component_of, title_of, titles, units_of
 from advisor.text import counted, with_prefix
 
 Group = Literal["Answer", "Plain step", "Verification", "Drafting"]
@@ -171,9 +171,9 @@ class Pass:
         return self.setup.draft_costs if self.drafting else self.setup.costs
 
     def by_component(self) -> dict[str, list[Call]]:
-        """Laws by component, in the order of TITLES, then those that have no row there."""
+        """Laws by component, in the order of `titles`, then those that have no row there."""
         is_padded = any(PADDED in call.part for call in self.calls)
-        components: dict[str, list[Call]] = {name: [] for name in TITLES}
+        components: dict[str, list[Call]] = {name: [] for name in titles()}
         for call in self.calls:
             part = tuple(name for name in call.part if name != PADDED)
             component = component_of(call.law, part)
@@ -206,7 +206,7 @@ def _component(b: Builder, run: Pass, component: str, calls: Sequence[Call]) -> 
     """Steps of one component: its time by symbol. Nothing of one with a row that takes none."""
     timed = [call for call in calls if title_of(component, call.law).unit == "s"]
     ids = [title_of(component, call.law).id for call in timed if number_in(call.result)]
-    if not ids and component in TITLES:
+    if not ids and component in titles():
         return {}
     times: dict[str, Quantity] = {}
     messages = [call for call in calls if call.law is laws.message_bytes]
@@ -388,7 +388,7 @@ def _touched(b: Builder, run: Pass, tokens: Call) -> None:
     """Distinct experts: a sum over experts and not a law, so that its arguments are put together
     here."""
     moe = run.architecture.moe
-    title = TITLES["routed"]["touched_experts"]
+    title = title_of("routed", touched_experts)
     if run.drafting or moe is None:
         note = "As in the plain step: each sequence drafts one token at a time."
         b.given(title._replace(note=note), run.touched)
