@@ -24,7 +24,7 @@ from advisor.answers.best_k import (
     sweet_spot,
 )
 from advisor.answers.by_batch import ranges_of, ranges_to_serve, schedule_values
-from advisor.answers.schedule import ScheduleFacts, schedule_facts
+from advisor.answers.schedule import KValues, ScheduleFacts, schedule_facts
 from advisor.measured.published import PublishedRun, runs_beside
 from advisor.physics import laws
 from advisor.physics.bands import BAND_LEVEL, Draws, make_draws
@@ -127,6 +127,8 @@ class Advice:
     """Every K at the target batch: speedup, band, time per token, odds. One is recommended."""
     k_by_batch: tuple[KRange, ...]
     """The schedule, which no target batch moves."""
+    values: KValues
+    """Values of each K by batch that the schedule was decided on."""
     to_serve: tuple[KRange, ...]
     """What an engine is given: the recommended K throughout where one K is enough, else the
     schedule."""
@@ -218,18 +220,20 @@ def advise(scenario: Scenario) -> Advice:
     rows = draft_rows(setup, curve, row)
     best_alone = next(item.n_draft for item in rows if item.recommended)
     to_serve = ranges_to_serve(ranges, values, scenario.batch_size, best_alone)
-    return _advice(setup, curve, row, ranges, to_serve)
+    return _advice(setup, curve, row, values, ranges, to_serve)
 
 
 def serving(advice: Advice, to_serve: tuple[KRange, ...]) -> Advice:
     """The answer of a configuration that runs other K by batch, such as those of own runs."""
-    return _advice(advice.setup, advice.curve, advice.batch_index, advice.k_by_batch, to_serve)
+    schedule = advice.values, advice.k_by_batch
+    return _advice(advice.setup, advice.curve, advice.batch_index, *schedule, to_serve)
 
 
 def _advice(
     setup: Setup,
     curve: Curve,
     row: int,
+    values: KValues,
     ranges: tuple[KRange, ...],
     to_serve: tuple[KRange, ...],
 ) -> Advice:
@@ -243,13 +247,13 @@ def _advice(
     drafting = chosen or _best_drafting(rows)
     end = break_even_batch(curve.batches, curve.speedup[:, drafting])
     break_even = end if end is not None and end <= last_batch(setup, curve) else None
-    values = schedule_values(setup, curve)
     return Advice(
         scenario=scenario,
         setup=setup,
         recommendation=_recommendation(setup, curve, row, rows, best_alone),
         drafts=rows,
         k_by_batch=ranges,
+        values=values,
         to_serve=to_serve,
         schedule=schedule_facts(
             ranges, values, scenario.batch_size, best_alone, scenario.max_tpot_ms

@@ -48,9 +48,9 @@ class RoundCosts:
 
     def dense(self, max_batch: int) -> tuple[Array, Array]:
         """Round [.., nK] and kept drafter at whole batches 0..max_batch. Row 0 is zero. [s]"""
-        at = np.arange(1, max_batch + 1)
-        round_s = np.exp(_interpolate(self.batches, np.log(self.round_time_s), at))
-        warm_s = _interpolate(self.batches, self.draft_warm_s[:, None], at)
+        between = BetweenBatches.of(self.batches, np.arange(1, max_batch + 1))
+        round_s = between.positive(self.round_time_s)
+        warm_s = between.linear(self.draft_warm_s[:, None])
         round_s = np.concatenate([np.zeros_like(round_s[:1]), round_s])
         warm_s = np.concatenate([np.zeros_like(warm_s[:1]), warm_s])
         return round_s, warm_s[:, 0]
@@ -107,34 +107,53 @@ def idle_speedup(curve: Curve) -> Array:
     return speedup(1.0, plain, plain + kept_drafter_s(curve), curve.prefill_s)
 
 
+@dataclass(frozen=True)
+class BetweenBatches:
+    """Where batch sizes lie between those of a grid, straight in the log of the batch."""
+
+    low: IntArray
+    """Place of the batch of the grid below, [*at]."""
+    share: Array
+    """How far the batch lies to the next, [*at, 1]. [-]"""
+
+    @classmethod
+    def of(cls, batches: ArrayLike, at: ArrayLike) -> BetweenBatches:
+        """Batch sizes `at` on a grid. Raises AdvisorError for one outside it."""
+        grid = np.asarray(batches, dtype=float)
+        requested = np.asarray(at, dtype=float)
+        if requested.size and (requested.min() < grid[0] or requested.max() > grid[-1]):
+            raise AdvisorError(
+                f"batch {requested.min():g}..{requested.max():g} lies outside the costs' batches "
+                f"{grid[0]:g}..{grid[-1]:g}; compute the costs over a wider range"
+            )
+        if grid.size == 1:
+            return cls(np.zeros(requested.shape, int), np.zeros((*requested.shape, 1)))
+        position = np.interp(np.log(requested), np.log(grid), np.arange(grid.size))
+        low = np.minimum(position.astype(int), grid.size - 2)
+        return cls(low, (position - low)[..., None])
+
+    def linear(self, values: ArrayLike) -> Array:
+        """Values [nB, n] of the grid at these batches, [*at, n], linear in log batch."""
+        grid_values = np.asarray(values, dtype=float)
+        next_up = np.minimum(self.low + 1, len(grid_values) - 1)
+        return np.asarray(
+            (1 - self.share) * grid_values[self.low] + self.share * grid_values[next_up]
+        )
+
+    def positive(self, values: ArrayLike) -> Array:
+        """The same of positive values, log value linear in log batch."""
+        return np.exp(self.linear(np.log(np.asarray(values, dtype=float))))
+
+
 def interpolate_batches(batches: ArrayLike, values: ArrayLike, at: ArrayLike) -> Array:
     """Positive values [nB, n] given at `batches`, at other batch sizes: log value linear in log
     batch."""
-    return np.exp(
-        _interpolate(np.asarray(batches, dtype=float), np.log(np.asarray(values, dtype=float)), at)
-    )
+    return BetweenBatches.of(batches, at).positive(values)
 
 
 def interpolate_losses(batches: ArrayLike, losses: ArrayLike, at: ArrayLike) -> Array:
     """Losses [nB, n] given at `batches`, at other batch sizes: linear in log batch."""
-    return _interpolate(np.asarray(batches, dtype=float), np.asarray(losses, dtype=float), at)
-
-
-def _interpolate(grid: Array, values: Array, at: ArrayLike) -> Array:
-    """Linear in log batch along axis 0 of values [nB, n]. Result [*at.shape, n]. Refuses to
-    extrapolate."""
-    requested = np.asarray(at, dtype=float)
-    if requested.size and (requested.min() < grid[0] or requested.max() > grid[-1]):
-        raise AdvisorError(
-            f"batch {requested.min():g}..{requested.max():g} lies outside the costs' batches "
-            f"{grid[0]:g}..{grid[-1]:g}; compute the costs over a wider range"
-        )
-    if grid.size == 1:
-        return np.broadcast_to(values[0], (*requested.shape, values.shape[1])).copy()
-    position = np.interp(np.log(requested), np.log(grid), np.arange(grid.size))
-    low = np.minimum(position.astype(int), grid.size - 2)
-    share = (position - low)[..., None]
-    return (1 - share) * values[low] + share * values[low + 1]
+    return BetweenBatches.of(batches, at).linear(losses)
 
 
 @dataclass(frozen=True)

@@ -27,16 +27,18 @@ from advisor.answers.schedule import (
     SWITCH_COST,
     KValues,
     ScheduleGain,
+    WholeBatches,
     gain_over_doublings,
-    k_by_batch,
     one_k_is_enough,
     schedule_facts,
     schedule_gain,
     values_of,
+    whole_batches,
 )
 from advisor.predict.curve import (
     SCHEDULE_BATCHES,
     Curve,
+    Odds,
     batches_with,
     curve_for,
     draft_odds,
@@ -146,8 +148,11 @@ class RuntimeSchedule:
         )
 
 
-def schedule_values(setup: Setup, curve: Curve) -> KValues:
-    """Values of each K on the batches that decide every schedule, whatever others a curve shows."""
+def schedule_values(setup: Setup, curve: Curve, odds: Odds | None = None) -> KValues:
+    """Values of each K on the batches that decide every schedule, whatever others a curve shows.
+
+    odds : `draft_odds` of the curve among all K, where they are at hand.
+    """
     end = float(curve.batches[-1])
     fixed = SCHEDULE_BATCHES[: int(np.searchsorted(SCHEDULE_BATCHES, end)) + 1]
     beyond = SCHEDULE_BATCHES[-1] * 2.0 ** np.arange(
@@ -156,22 +161,28 @@ def schedule_values(setup: Setup, curve: Curve) -> KValues:
     grid = np.unique(np.minimum([*fixed, *beyond, *graph_edges(setup)], MAX_BATCH))
     known = np.isin(curve.batches, grid)
     if np.count_nonzero(known) == len(grid):
-        return values_of(curve, known)
+        return values_of(curve, known, odds)
     return values_of(curve_for(setup, grid, curve.drafts))
 
 
-def ranges_of(setup: Setup, curve: Curve, values: KValues | None = None) -> tuple[KRange, ...]:
-    """Ranges of K by batch of a curve, for the batches that fit in memory, under the scenario's
-    limit.
+def table_of(setup: Setup, curve: Curve, values: KValues) -> WholeBatches:
+    """Values of each K at every batch that fits in memory, under the scenario's limit.
 
-    Independent of the batch that is asked about. The whole curve where nothing fits: a schedule of
-    what does not run is of use to nobody who could run something.
-
-    values : `schedule_values`, where they are at hand.
+    Of the whole curve where nothing fits: a schedule of what does not run is of use to nobody who
+    could run something.
     """
     limit_ms = setup.scenario.max_tpot_ms
     limit_s = None if limit_ms is None else limit_ms / 1e3
-    return k_by_batch(values or schedule_values(setup, curve), limit_s, last_batch(setup, curve))
+    return whole_batches(values, last_batch(setup, curve), limit_s)
+
+
+def ranges_of(setup: Setup, curve: Curve, values: KValues | None = None) -> tuple[KRange, ...]:
+    """Ranges of K by batch of a curve: `k_by_batch` of `table_of`. Independent of the batch that is
+    asked about.
+
+    values : `schedule_values`, where they are at hand.
+    """
+    return table_of(setup, curve, values or schedule_values(setup, curve)).ranges
 
 
 def schedule_for(

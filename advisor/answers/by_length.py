@@ -14,22 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.answers.advice import Advice
-from advisor.answers.best_k import (
-    IntArray,
-    KRange,
-    interpolate_batches,
-    k_running_at,
-    last_batch,
-    within_limit,
-)
-from advisor.answers.by_batch import ranges_of, schedule_values, served_ranges
-from advisor.answers.schedule import (
-    KValues,
-    ScheduleGain,
-    best_by_batch,
-    gain_over_doublings,
-    one_k_is_enough,
-)
+from advisor.answers.best_k import BetweenBatches, IntArray, KRange, k_running_at, last_batch
+from advisor.answers.by_batch import schedule_values, served_ranges, table_of
+from advisor.answers.schedule import KValues, WholeBatches, one_k_is_enough
 from advisor.answers.summary import stated_k
 from advisor.physics.acceptance import parse_acceptance
 from advisor.predict.curve import Curve, Odds, draft_odds
@@ -47,47 +34,35 @@ class AtLength:
     curve: Curve
 
     @cached_property
+    def odds(self) -> Odds:
+        """Loss and chances of each K among all, [nB, nK]."""
+        return draft_odds(self.curve.draws)
+
+    @cached_property
     def values(self) -> KValues:
         """Values of each K on the batches that decide the schedule."""
-        return schedule_values(self.advice.setup, self.curve)
+        return schedule_values(self.advice.setup, self.curve, self.odds)
 
     @cached_property
-    def ranges(self) -> tuple[KRange, ...]:
-        """K by batch."""
-        return ranges_of(self.advice.setup, self.curve, self.values)
-
-    @cached_property
-    def gain(self) -> ScheduleGain:
-        """Gain of K by batch over one K."""
-        return gain_over_doublings(self.ranges, self.values)
-
-    @cached_property
-    def best(self) -> IntArray:
-        """K that is best at each batch alone, [n]."""
-        limit_ms = self.advice.scenario.max_tpot_ms
-        limit_s = None if limit_ms is None else limit_ms / 1e3
-        return best_by_batch(self.values, limit_s, self.ranges[-1].batch_end)
+    def table(self) -> WholeBatches:
+        """The same at every batch that fits, with K by batch."""
+        return table_of(self.advice.setup, self.curve, self.values)
 
     @cached_property
     def enough(self) -> NDArray[np.bool_]:
         """Whether each K would be served at every batch, were it the best one, [nK]."""
         drafts = self.curve.drafts.tolist()
-        return np.array([one_k_is_enough(self.ranges, self.gain, k) for k in drafts])
-
-    @cached_property
-    def odds(self) -> Odds:
-        """Loss and chances of each K, [nB, nK]."""
-        return draft_odds(self.curve.draws, within_limit(self.advice.setup, self.curve))
-
-    def served(self, batch: int) -> tuple[KRange, ...]:
-        """Ranges that the configuration for a batch runs."""
-        end = self.ranges[-1].batch_end
-        best = int(self.best[min(batch, end) - 1])
-        return served_ranges(self.ranges, self.values, batch, best, bool(self.enough[best]))
+        return np.array([one_k_is_enough(self.table.ranges, self.table.gain, k) for k in drafts])
 
     def k(self, batch: int) -> int:
-        """K that this configuration runs at that batch."""
-        return int(k_running_at(self.served(batch), batch))
+        """K that the configuration for a batch runs at that batch."""
+        best = int(self.table.best[min(batch, len(self.table.best)) - 1])
+        # No drafts where none is best at the batch itself, whatever the schedule.
+        if best == 0:
+            return 0
+        ranges = self.table.ranges
+        enough = one_k_is_enough(ranges, self.table.gain, best)
+        return int(k_running_at(served_ranges(ranges, self.values, batch, best, enough), batch))
 
 
 @lru_cache(maxsize=4096)
@@ -157,30 +132,44 @@ def served_columns(curve: Curve, ranges: tuple[KRange, ...], k_off: int) -> IntA
 
 
 def by_batch(advice: Advice, curve: Curve, ranges: tuple[KRange, ...]) -> ByBatch:
-    """Batches at which a configuration of some ranges drafts, gains and may lose, of all that
-    fit."""
-    end = last_batch(advice.setup, curve)
+    """Where a configuration of some ranges drafts, gains and may lose, over every batch that
+    fits."""
+    batches = np.arange(1, last_batch(advice.setup, curve) + 1)
+    (places,) = by_batch_each(advice, curve, k_running_at(ranges, batches)[:, None])
+    return places
+
+
+def by_batch_each(advice: Advice, curve: Curve, served: IntArray) -> list[ByBatch]:
+    """The same of several configurations at once, by the K that each runs at every batch that fits,
+    [n, configurations]."""
+    end = len(served)
     batches = np.arange(1, end + 1)
-    served = np.asarray(k_running_at(ranges, batches))
-    place = batches - 1, np.searchsorted(curve.drafts, served)
-    is_drafting = served > 0
-    speedup = interpolate_batches(curve.batches, curve.speedup, batches)[place]
-    low = interpolate_batches(curve.batches, curve.low, batches)[place]
-    drafting = batches[is_drafting]
-    gaining = batches[is_drafting & (speedup > 1.0)]
-    pays_to = int(gaining[-1]) if gaining.size else 0
-    losing = low[is_drafting] < 1.0
-    at_the_end = int(losing[::-1].cumprod().sum())
-    in_curve = curve.batches <= end
-    columns = served_columns(curve, ranges, advice.curve_k)[in_curve]
-    on_curve = curve.speedup[in_curve][np.arange(columns.size), columns]
-    top = int(on_curve.argmax())
-    return ByBatch(
-        end_batch=end,
-        pays_to=None if pays_to == end else pays_to,
-        loses_from=int(drafting[losing.size - at_the_end]) if at_the_end else None,
-        drafts_from=int(drafting[0]) if drafting.size else None,
-        drafts_to=int(drafting[-1]) if drafting.size else None,
-        peak=float(on_curve[top]),
-        peak_batch=int(curve.batches[in_curve][top]),
-    )
+    column = np.searchsorted(curve.drafts, served)
+    between = BetweenBatches.of(curve.batches, batches)
+    speedup = np.take_along_axis(between.positive(curve.speedup), column, axis=1)
+    low = np.take_along_axis(between.positive(curve.low), column, axis=1)
+    drafting = served > 0
+    pays_to = _last(drafting & (speedup > 1.0))
+    # From the batch after the last that does not lose on, as far as it drafts.
+    loses_from = _first(drafting & (batches[:, None] > _last(drafting & (low >= 1.0))))
+    in_curve = curve.batches[curve.batches <= end].astype(int)
+    shown = np.where(drafting.any(axis=0), column, curve.column(advice.curve_k))[in_curve - 1]
+    on_curve = np.take_along_axis(curve.speedup[: in_curve.size], shown, axis=1)
+    top = on_curve.argmax(axis=0)
+    peaks = zip(on_curve.max(axis=0).tolist(), in_curve[top].tolist(), strict=True)
+    ends = np.column_stack([loses_from, _first(drafting), _last(drafting)]).tolist()
+    gaining = [None if last == end else last for last in pays_to.tolist()]
+    return [
+        ByBatch(end, pays, loses or None, first or None, last or None, *peak)
+        for pays, (loses, first, last), peak in zip(gaining, ends, peaks, strict=True)
+    ]
+
+
+def _first(holds: NDArray[np.bool_]) -> IntArray:
+    """First batch at which something holds, of each column of [n, m]; 0 for none."""
+    return np.asarray(np.where(holds.any(axis=0), holds.argmax(axis=0) + 1, 0))
+
+
+def _last(holds: NDArray[np.bool_]) -> IntArray:
+    """Last batch at which something holds, likewise."""
+    return np.asarray(np.where(holds.any(axis=0), len(holds) - holds[::-1].argmax(axis=0), 0))

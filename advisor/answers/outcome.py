@@ -16,7 +16,6 @@ import numpy as np
 
 from advisor.answers.advice import HARDLY, Advice, published_here, side_of_range
 from advisor.answers.best_k import DraftRow
-from advisor.answers.by_batch import schedule_values
 from advisor.answers.by_length import SHORTEST, at_length, by_batch, length_now
 from advisor.answers.flags import Flags
 from advisor.answers.schedule import gain_over_doublings
@@ -450,7 +449,7 @@ def _batch_facts(advice: Advice) -> dict[str, Any]:
     """Where the configuration drafts, gains and may lose, and what one K costs."""
     curve = advice.curve
     places = by_batch(advice, curve, advice.to_serve)
-    gain = gain_over_doublings(advice.k_by_batch, schedule_values(advice.setup, curve))
+    gain = gain_over_doublings(advice.k_by_batch, advice.values)
     varies = len({part.k_running for part in advice.k_by_batch}) > 1
     k = advice.recommendation.n_draft
     cost = 1.0 - gain.static_speedup[curve.column(k)] / gain.schedule_speedup

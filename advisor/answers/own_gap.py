@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from advisor.answers.advice import Advice, serving
 from advisor.answers.best_k import IntArray, k_running_at
-from advisor.answers.by_batch import given_ranges, schedule_values
+from advisor.answers.by_batch import given_ranges
 from advisor.catalog.adjustment import change_text
 from advisor.measured.own_points import rows_of
 from advisor.measured.points import measured_times
@@ -377,7 +377,7 @@ def as_measured(advice: Advice, own: Sequence[tuple[int, int, int]]) -> Advice:
     drafts = own_drafts(advice, own)
     if not drafts[min(advice.scenario.batch_size, drafts.size) - 1]:
         drafts = np.zeros_like(drafts)
-    return serving(advice, given_ranges(schedule_values(advice.setup, advice.curve), drafts))
+    return serving(advice, given_ranges(advice.values, drafts))
 
 
 def own_schedule(points: pd.DataFrame | None) -> tuple[tuple[int, int, int], ...]:

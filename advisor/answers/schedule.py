@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -12,16 +13,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from advisor.answers.best_k import (
+    BetweenBatches,
     KRange,
     idle_speedup,
     interpolate_batches,
-    interpolate_losses,
     k_at,
     k_running_at,
 )
 from advisor.answers.flags import Flags
 from advisor.physics.bands import PER_K_LOG_SD
-from advisor.predict.curve import Curve, draft_odds, excess_loss, recommended
+from advisor.predict.curve import Curve, Odds, draft_odds, excess_loss, least_excess
 from advisor.prediction import Array
 
 SWITCH_COST = PER_K_LOG_SD
@@ -59,15 +60,30 @@ class KValues:
     """Time per output token, [nB, nK]. [s]"""
 
 
-def values_of(curve: Curve, kept: NDArray[np.bool_] | None = None) -> KValues:
-    """Values of each K of a curve by batch, as a schedule needs them. kept : which of its batches,
-    [nB]; None: all."""
+def values_of(
+    curve: Curve, kept: NDArray[np.bool_] | None = None, odds: Odds | None = None
+) -> KValues:
+    """Values of each K of a curve by batch, as a schedule needs them.
+
+    kept : which of its batches, [nB]; None: all. odds : those of all its batches among all K, where
+        they are at hand.
+    """
     rows = np.ones(curve.batches.shape, bool) if kept is None else kept
-    odds = draft_odds(curve.draws[:, rows])
-    speedup = curve.speedup[rows]
-    idle = idle_speedup(curve)[rows]
+    if odds is None:
+        few = draft_odds(curve.draws[:, rows])
+        loss = few.loss
+        noise = few.noise
+    else:
+        loss = odds.loss[rows]
+        noise = odds.noise[rows]
     return KValues(
-        curve.batches[rows], curve.drafts, speedup, odds.loss, odds.noise, idle, curve.tpot_s[rows]
+        curve.batches[rows],
+        curve.drafts,
+        curve.speedup[rows],
+        loss,
+        noise,
+        idle_speedup(curve)[rows],
+        curve.tpot_s[rows],
     )
 
 
@@ -96,27 +112,16 @@ def k_by_batch(
     (`KRange.table_k`); its K is 0 throughout where a server without speculation loses no more than
     the best such table.
     """
-    table = _whole(values, int(values.batches[-1]) if max_batch is None else max_batch, max_tpot_s)
-    chosen = _smoothed(table)
-    return _ranges(table, chosen, _one_server(table, chosen), values.drafts)
-
-
-def best_by_batch(
-    values: KValues, max_tpot_s: float | None = None, max_batch: int | None = None
-) -> NDArray[np.int64]:
-    """K that is best at each batch 1..max_batch alone, [n]: of the least expected loss, unsmoothed.
-
-    Arguments as for `k_by_batch`.
-    """
-    table = _whole(values, int(values.batches[-1]) if max_batch is None else max_batch, max_tpot_s)
-    best = recommended(table.loss, table.noise, table.allowed)
-    return np.asarray(values.drafts[best], dtype=np.int64)
+    last = int(values.batches[-1]) if max_batch is None else max_batch
+    return whole_batches(values, last, max_tpot_s).ranges
 
 
 @dataclass(frozen=True)
-class _Whole:
+class WholeBatches:
     """`KValues` at whole batches 1..n. Arrays [n, nK] or [n]."""
 
+    drafts: NDArray[np.int64]
+    """[nK]. [-]"""
     speedup: Array
     loss: Array
     noise: Array
@@ -126,21 +131,47 @@ class _Whole:
     idle_allowed: NDArray[np.bool_]
     doublings: Array
 
-    @property
+    @cached_property
+    def ranges(self) -> tuple[KRange, ...]:
+        """K by batch, `k_by_batch`."""
+        chosen = _smoothed(self)
+        return _ranges(self, chosen, _one_server(self, chosen))
+
+    @cached_property
+    def best(self) -> NDArray[np.int64]:
+        """K that is best at each batch alone, [n]: of the least expected loss, unsmoothed. [-]"""
+        return np.asarray(self.drafts[self.best_columns], dtype=np.int64)
+
+    @cached_property
+    def best_columns(self) -> NDArray[np.int64]:
+        """Places of `best` along the drafts, [n]."""
+        return least_excess(self._beyond)
+
+    @cached_property
+    def _beyond(self) -> Array:
+        return excess_loss(self.loss, self.noise, self.allowed)
+
+    @cached_property
     def excess(self) -> Array:
         """What each K loses beyond the noise. Of ties the smaller K is the least."""
-        return excess_loss(self.loss, self.noise, self.allowed) + TIE * np.arange(
-            self.loss.shape[1]
-        )
+        return self._beyond + TIE * np.arange(self.loss.shape[1])
+
+    @cached_property
+    def gain(self) -> ScheduleGain:
+        """Gain of K by batch over the best single K where each doubling of the batch counts
+        alike."""
+        running = k_running_at(self.ranges, np.arange(1, len(self.speedup) + 1))
+        kept = bool(running.any())
+        return _gain(self.drafts, self.speedup, self.idle, running, self.doublings, kept)
 
     def cost(self, chosen: NDArray[np.int64]) -> float:
         """Loss beyond the noise over all doublings, and SWITCH_COST for each switch. [-]"""
-        losses = excess_loss(self.loss, self.noise, self.allowed)[np.arange(chosen.size), chosen]
+        losses = self._beyond[np.arange(chosen.size), chosen]
         return float(losses @ self.doublings) + SWITCH_COST * float(
             np.count_nonzero(np.diff(chosen))
         )
 
-    def charged(self) -> _Whole:
+    def charged(self) -> WholeBatches:
         """The same with K = 0 charged for a drafter that is kept."""
         speedup = self.speedup.copy()
         loss = self.loss.copy()
@@ -150,10 +181,9 @@ class _Whole:
         loss[:, 0] = 1.0 - self.idle * (1.0 - self.loss[:, 0])
         return replace(self, speedup=speedup, loss=loss, allowed=allowed)
 
-    def plain_cost(self) -> float:
-        """Loss of a server without speculation against one that keeps its drafter. A gain beyond
-        the noise counts against its losses. [-]"""
-        charged = self.charged()
+    def plain_cost(self, charged: WholeBatches) -> float:
+        """Loss of a server without speculation against one that keeps its drafter (`charged`). A
+        gain beyond the noise counts against its losses. [-]"""
         choosable = charged.allowed | ~charged.allowed.any(axis=1, keepdims=True)
         above = self.loss[:, 0] - np.where(choosable, charged.loss, np.inf).min(axis=1)
         beyond = np.sign(above) * np.maximum(np.abs(above) - self.noise[:, 0], 0.0)
@@ -161,21 +191,24 @@ class _Whole:
         return float(np.where(missed, np.inf, beyond) @ self.doublings)
 
 
-def _whole(values: KValues, last: int, max_tpot_s: float | None) -> _Whole:
+def whole_batches(values: KValues, last: int, max_tpot_s: float | None) -> WholeBatches:
+    """Values of each K at every batch 1 to `last`, and whether it keeps a limit on time per output
+    token [s]."""
     at = np.arange(1, last + 1)
-    grid = values.batches
-    idle = interpolate_batches(grid, values.idle[:, None], at)[:, 0]
-    speedup = interpolate_batches(grid, values.speedup, at)
+    between = BetweenBatches.of(values.batches, at)
+    idle = between.positive(values.idle[:, None])[:, 0]
+    speedup = between.positive(values.speedup)
     within = np.ones(speedup.shape, bool)
     idle_within = np.ones(last, bool)
     if max_tpot_s is not None:
-        tpot = interpolate_batches(grid, values.tpot_s, at)
+        tpot = between.positive(values.tpot_s)
         within = np.asarray(tpot <= max_tpot_s)
         idle_within = np.asarray(tpot[:, 0] / idle <= max_tpot_s)
-    return _Whole(
+    return WholeBatches(
+        drafts=values.drafts,
         speedup=speedup,
-        loss=interpolate_losses(grid, values.loss, at),
-        noise=interpolate_losses(grid, values.noise, at),
+        loss=between.linear(values.loss),
+        noise=between.linear(values.noise),
         allowed=within,
         idle=idle,
         idle_allowed=idle_within,
@@ -188,25 +221,25 @@ def doublings(batches: NDArray[np.int64]) -> Array:
     return np.log2((batches + 1.0) / batches)
 
 
-def _smoothed(table: _Whole) -> NDArray[np.int64]:
+def _smoothed(table: WholeBatches) -> NDArray[np.int64]:
     """Columns [n] of least excess losses and switches together, and K = 0 at both ends as far as it
     is recommended.
 
     Up to the first batch that drafts and from the last on, K = 0 is another server and no switch of
     an engine's K; between batches that draft it has the price of one.
     """
+    drafting = np.flatnonzero(table.best_columns)
+    if not drafting.size:
+        return np.zeros_like(table.best_columns)
     excess = table.excess
     chosen = _cheapest(np.where(excess > MIN_GAIN, np.inf, excess), table.doublings, table.allowed)
-    drafting = np.flatnonzero(recommended(table.loss, table.noise, table.allowed))
-    if not drafting.size:
-        return np.zeros_like(chosen)
     # Below and above, speculation is another server's business: starting none is no switch of this
     # one's K.
     inside = (np.arange(chosen.size) >= drafting[0]) & (np.arange(chosen.size) <= drafting[-1])
     return np.where(inside, chosen, 0)
 
 
-def _one_server(table: _Whole, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+def _one_server(table: WholeBatches, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
     """Columns [n] of one server for all batches: `chosen`, and the least loss with the drafter kept
     where that is 0."""
     if not chosen.any():
@@ -218,31 +251,60 @@ def _one_server(table: _Whole, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
     running = _cheapest(
         np.where(chosen[:, None] > 0, fixed, charged.excess), charged.doublings, charged.allowed
     )
-    return np.zeros_like(chosen) if table.plain_cost() <= charged.cost(running) else running
+    is_off = table.plain_cost(charged) <= charged.cost(running)
+    return np.zeros_like(chosen) if is_off else running
 
 
 def _cheapest(excess: Array, weight: Array, allowed: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Columns [n] with the least sum of excess losses, times `weight`, and switches: the shortest
     path."""
     blocks = _blocks(excess, allowed)
-    lost = excess[blocks]
-    length = np.add.reduceat(weight, blocks)
-    n, columns = lost.shape
-    came = np.empty((n, columns), dtype=np.int64)
-    total = length[0] * lost[0]
-    same_column = np.arange(columns)
-    for i in range(1, n):
-        best = int(total.argmin())
+    cost = np.add.reduceat(weight, blocks)[:, None] * excess[blocks]
+    columns = _undominated(cost)
+    cost = cost[:, columns]
+    total = cost[0].tolist()
+    totals = [total]
+    # Few numbers a step: lists are quicker than arrays.
+    for losses in cost[1:].tolist():
         # A switch comes from the cheapest of all K so far: where it came from does not change its
         # price.
-        jump = total[best] + SWITCH_COST
-        came[i] = np.where(jump < total, best, same_column)
-        total = np.minimum(jump, total) + length[i] * lost[i]
-    path = np.empty(n, dtype=np.int64)
-    path[-1] = total.argmin()
-    for i in range(n - 1, 0, -1):
-        path[i - 1] = came[i, path[i]]
+        jump = min(total) + SWITCH_COST
+        total = [
+            (jump if jump < before else before) + lost
+            for before, lost in zip(total, losses, strict=True)
+        ]
+        totals.append(total)
+    path = columns[_path(np.array(totals))]
     return np.repeat(path, np.diff([*blocks, len(excess)]))
+
+
+def _undominated(cost: Array) -> NDArray[np.int64]:
+    """Columns of [n, nK] that no other is as cheap as everywhere: no shortest path takes the
+    rest."""
+    lower = cost[:, :, None]
+    at_most: NDArray[np.bool_] = np.all(lower <= cost[:, None, :], axis=0)
+    below: NDArray[np.bool_] = np.any(lower < cost[:, None, :], axis=0)
+    # Of columns that are alike everywhere the first stays.
+    place = np.arange(cost.shape[1])
+    beaten: NDArray[np.bool_] = at_most & (below | (place[:, None] < place))
+    return np.flatnonzero(~np.any(beaten, axis=0))
+
+
+def _path(totals: Array) -> NDArray[np.int64]:
+    """Columns [n] of the cheapest path, from its end back to each switch, by the cost of reaching
+    each, [n, columns]."""
+    best = totals.argmin(axis=1)
+    switched = totals.min(axis=1, keepdims=True) + SWITCH_COST < totals
+    path = np.empty_like(best)
+    end = len(best)
+    column = best[-1]
+    while end:
+        switches = np.flatnonzero(switched[: end - 1, column])
+        start = int(switches[-1]) + 1 if switches.size else 0
+        path[start:end] = column
+        end = start
+        column = best[start - 1]
+    return path
 
 
 def _blocks(excess: Array, allowed: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -260,7 +322,7 @@ def _blocks(excess: Array, allowed: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 
 def _ranges(
-    table: _Whole, chosen: NDArray[np.int64], running: NDArray[np.int64], ks: NDArray[np.int64]
+    table: WholeBatches, chosen: NDArray[np.int64], running: NDArray[np.int64]
 ) -> tuple[KRange, ...]:
     """Neighbouring batches of one K, in the schedule and in one server, that all meet the limit or
     all miss it."""
@@ -271,8 +333,8 @@ def _ranges(
     for start, end in pairwise([0, *starts.tolist(), chosen.size]):
         column = int(chosen[start])
         part = slice(start, end)
-        n_draft = int(ks[column])
-        running_k = int(ks[running[start]])
+        n_draft = int(table.drafts[column])
+        running_k = int(table.drafts[running[start]])
         out.append(
             KRange(
                 batch_start=start + 1,
@@ -314,22 +376,40 @@ def schedule_gain(
     """
     at = np.asarray(histogram_batches, dtype=float)
     weight = np.asarray(histogram_weights, dtype=float)
+    between = BetweenBatches.of(values.batches, at)
+    return _gain(
+        values.drafts,
+        between.positive(values.speedup),
+        between.positive(values.idle[:, None])[:, 0],
+        k_running_at(ranges, at),
+        weight,
+        kept=any(item.k_running for item in ranges),
+    )
+
+
+def _gain(
+    drafts: NDArray[np.int64],
+    speedup: Array,
+    idle: Array,
+    running: NDArray[np.int64],
+    weight: Array,
+    kept: bool,
+) -> ScheduleGain:
+    """Gain of K `running` at some batches [n], from speedups there, [n, nK], and with the drafter
+    `kept` at K = 0, [n]."""
     weight = weight / weight.sum()
-    dense = interpolate_batches(values.batches, values.speedup, at)
-    static = 1 / (weight[:, None] / dense).sum(axis=0)
-    column = np.searchsorted(values.drafts, k_running_at(ranges, at))
-    run = dense[np.arange(at.size), column]
-    if any(item.k_running for item in ranges):  # then the engine runs with a drafter, at K = 0 too
-        run = np.where(
-            column == 0, interpolate_batches(values.batches, values.idle[:, None], at)[:, 0], run
-        )
+    static = 1 / (weight[:, None] / speedup).sum(axis=0)
+    column = np.searchsorted(drafts, running)
+    run = speedup[np.arange(column.size), column]
+    if kept:  # the engine runs with a drafter, at K = 0 too
+        run = np.where(column == 0, idle, run)
     scheduled = 1 / float((weight / run).sum())
     best = int(static.argmax())
     return ScheduleGain(
         scheduled,
-        int(values.drafts[best]),
+        int(drafts[best]),
         float(static[best]),
-        tuple(float(s) for s in static),
+        tuple(static.tolist()),
         scheduled / float(static[best]) - 1,
     )
 

@@ -12,6 +12,7 @@ import numpy as np
 from advisor.physics import laws
 from advisor.physics.architecture import Architecture, Mixer
 from advisor.physics.kernel_costs import AttentionCost, AttentionModule, KernelCosts
+from advisor.physics.laws.recording import unrecorded
 from advisor.prediction import Array, Floats
 
 GROUPED = ("full", "sliding")
@@ -113,6 +114,7 @@ def attending_layers(architecture: Architecture) -> int:
     return sum(mixer.count for mixer in architecture.mixers if mixer.kind != "none")
 
 
+@unrecorded()
 def cached_s(layers: Sequence[Core | MeasuredAttention], shape: tuple[int, ...]) -> Array:
     """Time of the layers that keep a cache, by `laws.attention_core` and `laws.attention_module`
     [shape]. [s]"""
@@ -152,6 +154,7 @@ def core_cost(mixer: Mixer, costs: KernelCosts) -> AttentionCost:
     return costs.attention if special is None else special
 
 
+@unrecorded()
 def measured_attention(mixer: Mixer, costs: KernelCosts, load: AttentionLoad) -> MeasuredAttention:
     """Layers of one mixer by their measured module, carried to several tokens of a sequence.
 

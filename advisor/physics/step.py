@@ -33,6 +33,7 @@ from advisor.physics.kernel_costs import (
     StreamCost,
     stream_cost,
 )
+from advisor.physics.laws.recording import unrecorded, within
 from advisor.physics.touched_experts import local_experts
 from advisor.prediction import AdvisorError, Array, Floats, arrays
 
@@ -171,10 +172,13 @@ def step_time(
         if shape is None
         else slowest_rank(costs.routed, placement, shape, batch, q, touched, dtype)
     )
-    weights = weights_time(architecture, costs, placement, rows, batch * q, touched, shape, uneven)
+    tokens = np.asarray(laws.step_tokens(batch, q))
+    weights = weights_time(architecture, costs, placement, rows, tokens, touched, shape, uneven)
     attention_s = sum(
         (layer.time_s for layer in attention), np.zeros(np.broadcast(batch, q, context).shape)
     )
+    with within("lm_head"):
+        logits_s = lm_head(architecture, costs, placement).time_s(rows)
     parts: dict[str, Array] = {
         "host": np.asarray(costs.host_per_step_s),
         "launch": np.asarray(
@@ -184,7 +188,7 @@ def step_time(
         + laws.norms(**norm_symbols(architecture, costs)),
         "attention": attention_s,
         **weights,
-        "lm_head": lm_head(architecture, costs, placement).time_s(rows),
+        "lm_head": logits_s,
     }
     if costs.between_graphs_s:
         launched = laws.between_graphs(costs.between_graphs_s, attending_layers(architecture))
@@ -219,10 +223,10 @@ def weights_time(
     `laws.routed_layers`, `laws.all_reduces`.
     """
     messages = exchanges(architecture, costs, placement, rows, shape, uneven, for_prompt)
-    parts = {
-        name: sum((term.time_s(rows) for term in items), np.zeros_like(rows))
-        for name, items in matrix_products(architecture, costs, placement, shape).items()
-    }
+    parts = {}
+    for name, items in matrix_products(architecture, costs, placement, shape).items():
+        with within(name):
+            parts[name] = sum((term.time_s(rows) for term in items), np.zeros_like(rows))
     if mixing := mixing_symbols(architecture, costs):
         parts["attention_projection"] = parts["attention_projection"] + laws.stream_mixing(
             M=rows, **mixing
@@ -424,6 +428,7 @@ def routed_time(
     )
 
 
+@unrecorded()
 def slowest_rank(
     cost: MoeCost,
     placement: Placement,

@@ -24,6 +24,7 @@ from pydantic import Field, model_validator
 
 from advisor.physics import laws
 from advisor.physics.architecture import Moe
+from advisor.physics.laws.recording import recorded
 from advisor.prediction import AdvisorError, Array, Constant, Frozen
 
 
@@ -273,6 +274,7 @@ def _summed(
     return total
 
 
+@recorded
 def local_experts(touched: ArrayLike, n_experts: ArrayLike, expert_parallel: ArrayLike) -> Array:
     """Distinct experts on the slowest of some expert-parallel ranks. [-]
 

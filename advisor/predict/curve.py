@@ -18,6 +18,7 @@ from advisor.physics.bands import Draws, band, draw_acceptance, draw_total, drif
 from advisor.physics.bands import wobble as sampled_wobble
 from advisor.physics.components import COMPONENTS
 from advisor.physics.draft import draft_time
+from advisor.physics.laws.recording import unrecorded, within
 from advisor.physics.step import (
     MoeShape,
     StepTime,
@@ -152,7 +153,8 @@ def draft_odds(draws: ArrayLike, allowed: ArrayLike | None = None) -> Odds:
     Source: docs/decisions/0006-one-k-for-each-batch.md.
     """
     values = np.asarray(draws, float)
-    best = values.max(axis=-1, keepdims=True)
+    # K by K: quicker than a maximum over so short an axis.
+    best = functools.reduce(np.maximum, np.moveaxis(values, -1, 0))[..., None]
     lost = 1.0 - values / best
     loss = lost.mean(axis=0)
     least = np.where(_choosable(allowed, loss.shape), loss, np.inf).argmin(axis=-1)
@@ -193,7 +195,12 @@ def recommended(loss: Array, noise: Array, allowed: ArrayLike | None = None) -> 
     verdict, schedule, export and validation.
     """
     # The first of those that tie is the smallest K: it verifies and drafts least for the same gain.
-    return np.asarray((excess_loss(loss, noise, allowed) == 0.0).argmax(axis=-1), dtype=np.int64)
+    return least_excess(excess_loss(loss, noise, allowed))
+
+
+def least_excess(excess: Array) -> NDArray[np.int64]:
+    """Place of the smallest K without excess loss, along the last axis of `excess_loss`."""
+    return np.asarray((excess == 0.0).argmax(axis=-1), dtype=np.int64)
 
 
 def _choosable(allowed: ArrayLike | None, shape: tuple[int, ...]) -> NDArray[np.bool_]:
@@ -265,21 +272,23 @@ def curve_for(
     verified = np.asarray(
         k + 1.0 if verify_tokens is None else np.where(k > 0, verify_tokens, 1), float
     )
-    arms = _arms(setup, batch, k, verified, central_only)
+    baseline, whole_round = _baseline_and_round(setup, batch, k, verified, central_only)
     accepted = setup.acceptance.accepted_length[k]
     step_tokens = batch[:, None] * verified
     prompt = prompt_cost(setup, batch)
     prefill = np.zeros_like(batch) if prompt is None else prompt.per_token_s()
-    central = speedup(accepted, arms.plain_s[:, None], arms.round_s, prefill[:, None])
-    tier = tiers_of(setup, arms.plain_components, arms.round_components, batch, step_tokens)
-    plain_draws = arms.plain_s[None]
+    baseline_s = baseline.total_s[:, None]
+    central = speedup(accepted, baseline_s, whole_round.total_s, prefill[:, None])
+    tier = tiers_of(setup, baseline.components, whole_round.components, batch, step_tokens)
+    plain_draws = baseline.total_s[None]
     samples = central[None]
     low = central
     high = central
     if not central_only:
-        # One set of draws for both arms: an error that they share cancels in the speedup.
+        # One set of draws for both times: an error that they share cancels in the speedup.
         draws = draws or make_draws(setup.costs)
-        plain_draws, round_draws = arms.drawn(setup, draws)
+        plain_draws = baseline.drawn(setup, draws)
+        round_draws = whole_round.drawn(setup, draws)
         samples = _samples(
             setup, draws, plain_draws, round_draws, batch, step_tokens, k, prefill, tier
         )
@@ -298,8 +307,8 @@ def curve_for(
         tier=tier,
         extrapolated=step_tokens > CALIBRATED_TOKENS,
         prefill_s=prefill,
-        **arms.told,
-        **_paces(setup, batch, arms.round_s, accepted, prefill, prompt),
+        **_times(baseline, whole_round),
+        **_paces(setup, batch, whole_round.total_s, accepted, prefill, prompt),
     )
 
 
@@ -343,105 +352,94 @@ def _paces(
     }
 
 
+PADDED = "padded"
+"""Part of a recording: the rows that a captured graph computes beside those asked for."""
+
+
 @dataclass(frozen=True)
-class _Arms:
-    """Both arms of a speedup: plain decoding [nB] and the round [nB, nK], as the model has them and
-    as swept."""
+class _Timed:
+    """A time of a speedup by component: a baseline step [nB] or a round [nB, nK]."""
 
-    plain: _Pass
-    verify: _Pass
-    by_model: tuple[dict[str, Array], dict[str, Array]]
-    factors: tuple[Array, Array]
-    """Of a user's own plain sweep on plain steps and on verifications. [-]"""
-
-    @functools.cached_property
-    def plain_components(self) -> dict[str, Array]:
-        """Seconds of a plain step. [s]"""
-        return {name: time * self.factors[0] for name, time in self.by_model[0].items()}
+    run: _Pass
+    """The pass of the target in it."""
+    by_model: Mapping[str, Array]
+    """Seconds by component as the model has them. [s]"""
+    factor: Array
+    """Of a user's own plain sweep on the pass. [-]"""
 
     @functools.cached_property
-    def round_components(self) -> dict[str, Array]:
-        """Seconds of a round. [s]"""
-        of_round = self.factors[1]
-        return {
-            name: time if name in _BESIDE else time * of_round
-            for name, time in self.by_model[1].items()
-        }
-
-    @functools.cached_property
-    def plain_s(self) -> Array:
-        """Plain step. [s]"""
-        return np.asarray(sum(self.plain_components.values()))
-
-    @functools.cached_property
-    def round_s(self) -> Array:
-        """Round. [s]"""
-        return np.asarray(sum(self.round_components.values()))
-
-    @functools.cached_property
-    def verify_s(self) -> Array:
-        """Verification step. [s]"""
-        waiting = self.round_components.get("eager", 0.0)
-        return np.asarray(
-            self.verify.step.total * self.factors[1] + waiting + np.zeros_like(self.round_s)
-        )
-
-    @property
-    def told(self) -> dict[str, Any]:
-        """Fields of a `Curve` that are the arms' own."""
-        ran = self.verify.ran
-        shape = self.round_s.shape
-        verify_ratio = np.asarray(laws.verification_ratio(self.verify_s, self.plain_s[:, None]))
-        return {
-            "plain_step_s": self.plain_s,
-            "verify_step_s": self.verify_s,
-            "round_s": self.round_s,
-            "verify_ratio": verify_ratio,
-            "touched_plain": self.plain.touched,
-            "touched_verify": np.broadcast_to(self.verify.touched, shape),
-            "plain_components": self.plain_components,
-            "round_components": self.round_components,
-            "eager": None if ran is None else np.broadcast_to(ran.eager, shape),
-            "padding": None if ran is None else np.broadcast_to(ran.padding, shape),
-        }
-
-    def drawn(self, setup: Setup, draws: Draws) -> tuple[Array, Array]:
-        """Plain steps [draws, nB] and rounds [draws, nB, nK] under each draw. [s]"""
-        of_plain, of_round = self.factors
-        plain = _drawn(setup, self.by_model[0], draws, self.plain) * of_plain
+    def components(self) -> dict[str, Array]:
+        """Seconds by component as swept. [s]"""
         # A plain sweep knows nothing of drafting, so its factor leaves the drafter and its host
         # alone (decision 0026).
-        beside = draw_total(
-            {name: self.round_components[name] for name in _BESIDE}, draws, None, None
-        )
-        return plain, (
-            _drawn(setup, self.by_model[1], draws, self.verify) - beside
-        ) * of_round + beside
+        return {
+            name: time if name in _BESIDE else time * self.factor
+            for name, time in self.by_model.items()
+        }
+
+    @functools.cached_property
+    def total_s(self) -> Array:
+        """The whole time. [s]"""
+        return np.asarray(sum(self.components.values()))
+
+    @functools.cached_property
+    def pass_s(self) -> Array:
+        """The pass of the target, with its launches where no graph holds it. [s]"""
+        waiting = self.components.get("eager", 0.0)
+        return np.asarray(self.run.step.total * self.factor + waiting + np.zeros_like(self.total_s))
+
+    def drawn(self, setup: Setup, draws: Draws) -> Array:
+        """The whole time under each draw, [draws, ...]. [s]"""
+        total = _drawn(setup, self.by_model, draws, self.run)
+        beside = {name: time for name, time in self.components.items() if name in _BESIDE}
+        if not beside:
+            return np.asarray(total * self.factor)
+        beside_s = draw_total(beside, draws, None, None)
+        return np.asarray((total - beside_s) * self.factor + beside_s)
 
 
-def _arms(
-    setup: Setup, batch: Array, k: NDArray[np.int64], verified: Array, central_only: bool
-) -> _Arms:
-    column = batch[:, None]
-    plain = _pass(setup, batch, np.asarray(1.0), context_beside(setup, 1), central_only)
-    verify = _pass(setup, column, verified, context_beside(setup, 2), central_only)
-    plain_components = {
-        name: np.broadcast_to(time, batch.shape) for name, time in plain.step.components.items()
+def _times(baseline: _Timed, whole_round: _Timed) -> dict[str, Any]:
+    """Fields of a `Curve` that are those of its two times."""
+    ran = whole_round.run.ran
+    shape = whole_round.total_s.shape
+    pass_s = whole_round.pass_s
+    times = {
+        "plain_step_s": baseline.total_s,
+        "verify_step_s": pass_s,
+        "round_s": whole_round.total_s,
+        "verify_ratio": np.asarray(laws.verification_ratio(pass_s, baseline.total_s[:, None])),
+        "touched_plain": baseline.run.touched,
+        "touched_verify": np.broadcast_to(whole_round.run.touched, shape),
+        "plain_components": baseline.components,
+        "round_components": whole_round.components,
     }
-    components = _round_components(setup, verify, column, k, plain.touched[:, None])
+    if ran is None:
+        return times
+    eager = np.broadcast_to(ran.eager, shape)
+    return times | {"eager": eager, "padding": np.broadcast_to(ran.padding, shape)}
+
+
+def _baseline_and_round(
+    setup: Setup, batch: Array, k: NDArray[np.int64], verified: Array, central_only: bool
+) -> tuple[_Timed, _Timed]:
+    column = batch[:, None]
+    with within("plain"):
+        baseline = _pass(setup, batch, np.asarray(1.0), context_beside(setup, 1), central_only)
+    with within("verify"):
+        verify = _pass(setup, column, verified, context_beside(setup, 2), central_only)
+    parts = {
+        name: np.broadcast_to(time, batch.shape) for name, time in baseline.step.components.items()
+    }
+    components = _round_components(setup, verify, column, k, baseline.touched[:, None])
     # What rounds take beyond kernels and hosts grows with their tokens (decision 0019).
     if setup.costs.verified_per_token:
-        steps = (
-            StepTime({name: time[:, None] for name, time in plain_components.items()}),
-            verify.step,
-        )
+        steps = StepTime({name: time[:, None] for name, time in parts.items()}), verify.step
         components["verified"] = np.asarray(verified_time(setup, steps, column, verified) * (k > 0))
-    if plain.ran is not None and verify.ran is not None:
-        plain_components["eager"] = _launched_apart(setup, plain_components, plain.ran)
+    if baseline.ran is not None and verify.ran is not None:
+        parts["eager"] = _launched_apart(setup, parts, baseline.ran)
         components["eager"] = _launched_apart(setup, components, verify.ran)
-    return _Arms(
-        plain, verify, (plain_components, components), swept_factors(setup, batch, verified)
-    )
+    of_baseline, of_round = swept_factors(setup, batch, verified)
+    return _Timed(baseline, parts, of_baseline), _Timed(verify, components, of_round)
 
 
 def _round_components(
@@ -449,13 +447,14 @@ def _round_components(
 ) -> dict[str, Array]:
     """Seconds of a speculative round by component, each [nB, nK]: the verify step, drafting, and
     the host's share."""
-    draft = draft_time(
-        setup.drafting,
-        batch_size=column,
-        n_draft=k.astype(float),
-        context_tokens=context_beside(setup, 2),
-        touched_one=touched_one,
-    )
+    with within("draft"):
+        draft = draft_time(
+            setup.drafting,
+            batch_size=column,
+            n_draft=k.astype(float),
+            context_tokens=context_beside(setup, 2),
+            touched_one=touched_one,
+        )
     costs = setup.costs
     shape = (len(column), len(k))
     components = {
@@ -530,6 +529,7 @@ def held_sweep(setup: Setup) -> HeldSweep | None:
     return HeldSweep(sweep, _target_s(setup, sweep.batches, np.ones(())) + waiting)
 
 
+@unrecorded()
 def swept_factors(setup: Setup, batch: Array, tokens: Array) -> tuple[Array, Array]:
     """Factors of the user's plain sweep on plain steps [nB] and verifications [nB, nK]. [-]
 
@@ -633,7 +633,10 @@ def step_as_run(
         moe=moe,
     )
     step = step_of(batch_size=batch)
-    return step if graphs is None else in_graph(step, step_of(batch_size=batch * graphs.padding))
+    if graphs is None:
+        return step
+    with within(PADDED):
+        return in_graph(step, step_of(batch_size=batch * graphs.padding))
 
 
 def _routed_only(setup: Setup, batch: Array, tokens: Array, touched: Array) -> Array:

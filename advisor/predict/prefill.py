@@ -15,6 +15,7 @@ import numpy as np
 from advisor.catalog.engines import engine_of
 from advisor.physics import laws
 from advisor.physics.hardware import effective_bandwidth, peak_flops
+from advisor.physics.laws.recording import unrecorded
 from advisor.physics.step import MoeShape, lm_head, n_layers, slowest_rank, step_time, weights_time
 from advisor.predict.setup import Setup, touched_in_pass
 from advisor.prediction import Array, Constant, Floats
@@ -167,6 +168,7 @@ def prompt_cost(setup: Setup, batch: Array) -> Prompt | None:
     )
 
 
+@unrecorded()
 def prompt_beside(setup: Setup, batch: Array, with_s: Array, without_s: Array) -> Prompt:
     """One prompt of a scenario with lengths beside each batch [nB].
 
@@ -252,6 +254,7 @@ def prefill_shares_s(setup: Setup, batch: Array) -> tuple[Array, Array]:
     return prompt.per_token_s(), prompt.per_token_s() - prompt.per_token_s(others_only=True)
 
 
+@unrecorded()
 def _layers_s(setup: Setup, rows: Array, tokens: Array) -> Array:
     """Time of all layers but attention: `rows` tokens of the slowest group, `tokens` of all.
     Nothing for no rows. [s]

@@ -15,21 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.answers.advice import Advice, side_of_range
-from advisor.answers.best_k import IntArray, KRange, most_chance
-from advisor.answers.by_batch import static_ranges
+from advisor.answers.best_k import IntArray, KRange, k_running_at, most_chance
 from advisor.answers.by_length import (
     SHORTEST,
     AtLength,
     ByBatch,
     at_length,
-    by_batch,
+    by_batch_each,
     length_factor,
     length_now,
 )
 from advisor.answers.own_gap import own_drafts
 from advisor.answers.summary import stated_k
 from advisor.measured.published import runs_beside
-from advisor.predict.curve import Odds
 from advisor.prediction import Array
 from advisor.text import printable
 
@@ -43,7 +41,6 @@ def answer_tables(advice: Advice, own: Sequence[tuple[int, int, int]] = ()) -> d
     own : `own_schedule` of the user's runs, which decides at today's length.
     """
     lengths = _lengths(advice)
-    answers = [at_length(advice, length) for length in lengths]
     now = int(np.abs(np.array(lengths) - length_now(advice)).argmin())
     k = stated_k(advice)
     accepted = {
@@ -52,28 +49,34 @@ def answer_tables(advice: Advice, own: Sequence[tuple[int, int, int]] = ()) -> d
         "lengths": [float(f"{length:.7g}") for length in lengths],
         "source": printable(advice.setup.acceptance.source),
     }
-    cases = {
+    # One length after another, so that no more than one holds its draws.
+    rows = [_at(at_length(advice, length)) for length in lengths]
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    chance = np.minimum(np.array(columns["chance"]), most_chance(advice.setup))
+    return {
         "accepted": accepted if k else None,
         "now_at": now,
         "factor": [_digits(length_factor(advice, length)) for length in lengths],
-        "best": [_runs(answer.best) for answer in answers],
-        "schedule": [_schedule_runs(answer.ranges) for answer in answers],
-        "enough": [answer.enough.astype(int).tolist() for answer in answers],
         "own_served": _runs(own_drafts(advice, own)) if own else None,
-        "ends": [_ends(answer) for answer in answers],
-        "cost": [_costs(answer) for answer in answers],
-        "sides": [_sides(answer) for answer in answers],
+        **columns,
+        "best_share": _bytes(np.array(columns["best_share"])),
+        "chance": _bytes(chance),
+        "loss": _two_bytes(np.array(columns["loss"])),
     }
-    return cases | _shares(advice, [answer.odds for answer in answers])
 
 
-def _shares(advice: Advice, odds: Sequence[Odds]) -> dict[str, str]:
-    """Chances and losses of each K, packed, [length, batch, K]."""
-    chance = np.array([each.p_gain for each in odds])
+def _at(answer: AtLength) -> dict[str, Any]:
+    """What the tables have at one accepted length."""
     return {
-        "best_share": _bytes(np.array([each.p_best for each in odds])),
-        "chance": _bytes(np.minimum(chance, most_chance(advice.setup))),
-        "loss": _two_bytes(np.array([each.loss for each in odds])),
+        "best": _runs(answer.table.best),
+        "schedule": _schedule_runs(answer.table.ranges),
+        "enough": answer.enough.astype(int).tolist(),
+        "best_share": answer.odds.p_best,
+        "chance": answer.odds.p_gain,
+        "loss": answer.odds.loss,
+        "ends": _ends(answer),
+        "cost": _costs(answer),
+        "sides": _sides(answer),
     }
 
 
@@ -111,10 +114,10 @@ def _schedule_runs(ranges: tuple[KRange, ...]) -> list[list[int]]:
 
 def _ends(answer: AtLength) -> list[list[float | None]]:
     """Ends of the gain of K by batch, then of each K alone: [1 + nK]."""
-    last = answer.ranges[-1].batch_end
-    kinds = [answer.ranges]
-    kinds += [static_ranges(answer.values, k, last) for k in answer.curve.drafts.tolist()]
-    return [_end(by_batch(answer.advice, answer.curve, ranges)) for ranges in kinds]
+    batches = np.arange(1, answer.table.ranges[-1].batch_end + 1)
+    by_k = np.broadcast_to(answer.curve.drafts, (batches.size, answer.curve.drafts.size))
+    served = np.column_stack([k_running_at(answer.table.ranges, batches), by_k])
+    return [_end(places) for places in by_batch_each(answer.advice, answer.curve, served)]
 
 
 def _end(places: ByBatch) -> list[float | None]:
@@ -124,9 +127,9 @@ def _end(places: ByBatch) -> list[float | None]:
 
 def _costs(answer: AtLength) -> list[float] | None:
     """Speedup that each K throughout gives away against K by batch; None where that is one K."""
-    if len({part.k_running for part in answer.ranges}) == 1:
+    if len({part.k_running for part in answer.table.ranges}) == 1:
         return None
-    cost = 1.0 - np.array(answer.gain.static_speedup) / answer.gain.schedule_speedup
+    cost = 1.0 - np.array(answer.table.gain.static_speedup) / answer.table.gain.schedule_speedup
     return [float(f"{max(value, 0.0):.4g}") for value in cost.tolist()]
 
 

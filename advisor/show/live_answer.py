@@ -15,7 +15,6 @@ import pandas as pd
 
 from advisor.answers.advice import Advice
 from advisor.answers.best_k import kernel_cliffs, last_batch
-from advisor.answers.by_batch import schedule_values
 from advisor.answers.engines.config import (
     DRAFT_MODEL_PLACEHOLDER,
     one_option_a_line,
@@ -58,7 +57,7 @@ def live_answer(
     curve = advice.curve
     setup = advice.setup
     scenario = advice.scenario
-    fixed = np.isin(curve.batches, schedule_values(setup, curve).batches)
+    fixed = np.isin(curve.batches, advice.values.batches)
     price = price_of(setup.hardware, usd_per_hour)
     schedule = own_schedule(own)
     points = _points(own, "")

@@ -35,6 +35,7 @@ from advisor.answers.by_batch import (
     schedule_for,
     schedule_values,
     static_ranges,
+    table_of,
 )
 from advisor.answers.schedule import SWITCH_COST, schedule_gain, schedule_texts, values_of
 from advisor.answers.simulation.policies import BatchSchedule, StaticK
@@ -348,10 +349,18 @@ def test_context_matters_where_the_schedule_misses_a_limit_that_another_k_keeps(
     assert found.text == f"Context changes the answer: {said}."
 
 
-def test_a_limit_in_milliseconds_is_kept_in_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    setup = load_setup(EAGLE.model_copy(update={"max_tpot_ms": 12.5}))
-    monkeypatch.setattr("advisor.answers.by_batch.k_by_batch", lambda _, limit_s, *__: limit_s)
-    assert ranges_of(setup, curve_for(setup, np.array([1, 16]))) == 0.0125
+def test_a_limit_in_milliseconds_is_kept_in_seconds() -> None:
+    setup = load_setup(EAGLE)
+    curve = curve_for(setup, np.array([1, 16]))
+    values = schedule_values(setup, curve)
+    free = table_of(setup, curve, values)
+    assert free.allowed.all()
+    middle_ms = float(np.median(curve.tpot_s)) * 1e3
+    limited = setup.scenario.model_copy(update={"max_tpot_ms": middle_ms})
+    table = table_of(replace(setup, scenario=limited), curve, values)
+    tpot_s = interpolate_batches(values.batches, values.tpot_s, np.arange(1, 17))
+    assert table.allowed.tolist() == (tpot_s <= middle_ms / 1e3).tolist()
+    assert 0 < table.allowed.sum() < table.allowed.size
 
 
 def test_contexts_end_where_the_model_does() -> None:

@@ -5,7 +5,7 @@ What is said of accepted lengths that nobody measured or gave.
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -25,10 +25,11 @@ from advisor.answers.schedule import (
     SWITCH_COST,
     TIE,
     KValues,
+    WholeBatches,
     _blocks,
+    _cheapest,
     _one_server,
-    _Whole,
-    _whole,
+    _undominated,
     accepted_length_text,
     doublings,
     gain_over_doublings,
@@ -36,6 +37,7 @@ from advisor.answers.schedule import (
     one_k_text,
     schedule_gain,
     schedule_rule,
+    whole_batches,
 )
 from advisor.predict.curve import draft_odds
 from advisor.predict.load import load_setup
@@ -311,10 +313,11 @@ def test_the_rule_is_said_with_the_limit_where_there_is_one() -> None:
     )
 
 
-def whole(loss: list[list[float]], **given: object) -> _Whole:
+def whole(loss: list[list[float]], **given: object) -> WholeBatches:
     """Losses at batches from 1, certain and within any limit unless told otherwise."""
     table = np.array(loss)
     usual = {
+        "drafts": np.arange(table.shape[1]),
         "speedup": 1.5 * (1.0 - table),
         "noise": np.zeros_like(table),
         "allowed": np.ones(table.shape, bool),
@@ -322,7 +325,7 @@ def whole(loss: list[list[float]], **given: object) -> _Whole:
         "idle_allowed": np.ones(len(table), bool),
         "doublings": doublings(np.arange(1, len(table) + 1)),
     }
-    return _Whole(
+    return WholeBatches(
         loss=table, **{name: np.asarray(value) for name, value in (usual | given).items()}
     )  # type: ignore[arg-type]
 
@@ -354,15 +357,17 @@ def test_a_server_without_speculation_loses_what_the_best() -> None:
     """At batch 1 K = 1 saves 0.2, of which 0.05 is noise; at 2 it is 0.1 worse than the idle one's
     0.05 loss."""
     table = whole([[0.2, 0.0], [0.0, 0.15]], idle=[0.9, 0.95], noise=[[0.05, 9.0], [0.01, 9.0]])
-    assert table.plain_cost() == pytest.approx(0.15 - (0.05 - 0.01) * np.log2(1.5))
+    assert table.plain_cost(table.charged()) == pytest.approx(0.15 - (0.05 - 0.01) * np.log2(1.5))
     within = whole([[0.2, 0.0]], noise=[[0.3, 0.0]])
-    assert within.plain_cost() == 0.0
+    assert within.plain_cost(within.charged()) == 0.0
     missed = whole([[0.2, 0.0]], allowed=[[False, True]])
-    assert missed.plain_cost() == np.inf
+    assert missed.plain_cost(missed.charged()) == np.inf
     nobody = whole([[0.2, 0.0]], allowed=[[False, False]], idle_allowed=[False])
-    assert nobody.plain_cost() == pytest.approx(0.2), "where no K keeps the limit all are compared"
+    assert nobody.plain_cost(nobody.charged()) == pytest.approx(0.2), (
+        "where no K keeps the limit all are compared"
+    )
     slow = whole([[0.2, 0.0]], allowed=[[True, False]], idle=[0.5])
-    assert slow.plain_cost() == pytest.approx(0.2 - (1 - 0.5 * 0.8)), (
+    assert slow.plain_cost(slow.charged()) == pytest.approx(0.2 - (1 - 0.5 * 0.8)), (
         "K = 1 misses the limit, the idle server stays"
     )
 
@@ -375,17 +380,17 @@ def test_a_limit_lets_through_what_takes_just_as_long_and_charges_an_idle_drafte
         idle=[0.8, 0.5],
         tpot_s=[[0.03, 0.02], [0.04, 0.03]],
     )
-    table = _whole(values, 2, 0.03)
+    table = whole_batches(values, 2, 0.03)
     assert table.allowed[0].tolist() == [True, True]
     assert table.idle_allowed.tolist() == [False, False]
-    assert _whole(values, 2, 0.03 / 0.8).idle_allowed.tolist() == [True, False]
-    assert _whole(values, 2, 0.079).idle_allowed.tolist() == [True, False]
-    assert _whole(values, 2, 0.081).idle_allowed.tolist() == [True, True]
+    assert whole_batches(values, 2, 0.03 / 0.8).idle_allowed.tolist() == [True, False]
+    assert whole_batches(values, 2, 0.079).idle_allowed.tolist() == [True, False]
+    assert whole_batches(values, 2, 0.081).idle_allowed.tolist() == [True, True]
     even = k_values([1, 2], range(2), np.ones((2, 2)), idle=0.5, tpot_s=np.ones((2, 2)))
-    assert _whole(even, 2, 1.0).allowed.all()
-    assert _whole(even, 2, 2.0).idle_allowed.all()
-    assert not _whole(even, 2, 1.999).idle_allowed.any()
-    free = _whole(values, 2, None)
+    assert whole_batches(even, 2, 1.0).allowed.all()
+    assert whole_batches(even, 2, 2.0).idle_allowed.all()
+    assert not whole_batches(even, 2, 1.999).idle_allowed.any()
+    free = whole_batches(values, 2, None)
     assert free.allowed.all()
     assert free.idle_allowed.tolist() == [True, True]
     assert free.idle == pytest.approx([0.8, 0.5])
@@ -461,3 +466,26 @@ def test_accepted_lengths_at_k_beyond_those_given_carry_a_remark(
     assert bool(found) == bool(said)
     assert accepted_length_text(setup).startswith("Accepted length: ")
     assert accepted_length_text(setup).endswith(found)
+
+
+def test_the_cheapest_path_is_that_of_all_paths_whatever_columns_are_left_out() -> None:
+    """Losses of eighths: many columns are as cheap as another, or nowhere cheaper."""
+    drawn = np.random.default_rng(3)
+    for _ in range(40):
+        excess = drawn.integers(0, 4, (4, 4)) / 8 * SWITCH_COST + TIE * np.arange(4)
+        excess[drawn.random((4, 4)) < 0.2] = np.inf
+        excess[np.isinf(excess).all(axis=1)] = 0.0
+        weight = drawn.random(4)
+        path = _cheapest(excess, weight, np.ones((4, 4), bool))
+        costs = {
+            each: float(excess[np.arange(4), each] @ weight)
+            + SWITCH_COST * np.count_nonzero(np.diff(each))
+            for each in product(range(4), repeat=4)
+        }
+        assert costs[tuple(path.tolist())] == pytest.approx(min(costs.values()), abs=1e-12)
+        assert set(path) <= set(_undominated(excess))
+
+
+def test_a_column_is_left_out_where_another_is_as_cheap_everywhere() -> None:
+    cost = np.array([[1.0, 1.0, 2.0, np.inf, 0.5], [1.0, 1.0, 1.0, np.inf, 3.0]])
+    assert _undominated(cost).tolist() == [0, 4]

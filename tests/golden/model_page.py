@@ -31,10 +31,11 @@ def with_laws(page: str) -> str:
 
 
 def _section(name: str) -> str:
-    parts = (inspect.getdoc(getattr(laws, name)) or "").split("\n\n", 2)
-    title, equation = (" ".join(part.split()) for part in parts[:2])
+    title, equation, rest = (inspect.getdoc(getattr(laws, name)) or "").split("\n\n", 2)
+    title = " ".join(title.split())
+    equation = " ".join(equation.split())
     points = "".join(
-        f"- {' '.join(entry.split())}\n" for entry in re.split(r"\n(?=\S)", parts[2]) if entry
+        f"- {' '.join(entry.split())}\n" for entry in re.split(r"\n(?=\S)", rest) if entry
     )
     return f"\n**{title.rstrip('.')}** (`laws.{name}`)\n\n    {equation}\n\n{points}"
 

@@ -8,20 +8,25 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from operator import attrgetter
+from typing import Any
 
 import numpy as np
 import pytest
 
 from advisor.answers.advice import advise, band_parts
+from advisor.physics import laws
+from advisor.physics import step as model_step
+from advisor.physics.laws.recording import recorded, recording, unrecorded, within
 from advisor.physics.touched_experts import local_experts, touched_experts
 from advisor.predict.curve import curve_for
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, write_loads
 from advisor.predict.setup import Setup
-from advisor.prediction import AdvisorError
+from advisor.prediction import AdvisorError, Array
 from advisor.show.explain.formulas import ConstantUse, formula_of, written
 from advisor.show.explain.round import derive
 from advisor.show.explain.steps import Quantity, step_latex, step_text, value_text
+from advisor.show.explain.titles import titles, units_of
 
 REFIT = (
     "on=h200-sxm/vllm/vllm;n=13;data=3219dd51bbca;launch=1.1/0.3;host=0.9/0.3;draft_host=1.2/0.3;round_host=0.8/0.3;"
@@ -193,6 +198,76 @@ def test_the_expression_is_worth_what_the_law_computes_and_to_a_reader_of_its_nu
             assert again == pytest.approx(step.result.value, rel=rel), step_text(step)
 
 
+def sampled(M: float, t_s: float) -> float:
+    """Time of sampling the tokens of a step.
+
+    T_sampled = M × t_s
+
+    M: tokens in the step. [-]
+    t_s: sampling one. [s]
+    Limits: 0 for no tokens.
+    Source: made for this test.
+    """
+    return M * t_s
+
+
+def test_a_law_that_is_added_to_the_model_is_explained_from_its_docstring(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sampling = recorded(sampled)
+    usual = model_step.weights_time
+
+    def with_sampling(*given: Any, **named: Any) -> dict[str, Array]:
+        parts = usual(*given, **named)
+        with within("dense"):
+            parts["dense"] = parts["dense"] + np.asarray(sampling(given[4], 1e-6))
+        return parts
+
+    monkeypatch.setattr(model_step, "weights_time", with_sampling)
+    setup = load_setup(SCENARIOS["n-gram"])
+    made = derive(setup, 16, 3)
+    new = made.step("verify.dense")
+    assert new.title == "Time of sampling the tokens of a step"
+    assert (new.expression, new.values) == (
+        "M * t_s",
+        {"M": Quantity(64.0), "t_s": Quantity(1e-6, "s")},
+    )
+    assert new.result == Quantity(pytest.approx(64e-6), "s")
+    curve = curve_for(setup, [16], [3])
+    assert made.step("verify.total").result.value == pytest.approx(curve.verify_step_s[0, 0])
+    assert made.step("speedup").result.value == pytest.approx(curve.speedup[0, 0])
+
+
+def test_every_law_of_a_prediction_is_recorded_once_and_only_while_a_recording_runs() -> None:
+    setup = load_setup(SCENARIOS["moe"])
+    with recording() as calls:
+        curve = curve_for(setup, [16], [3], central_only=True)
+        with unrecorded():
+            curve_for(setup, [16], [3], central_only=True)
+    curve_for(setup, [16], [3], central_only=True)
+    of_speedup = [call for call in calls if call.law is laws.speedup]
+    assert [float(np.ravel(call.result)[0]) for call in of_speedup] == [curve.speedup[0, 0]]
+    plain = [call.law for call in calls if call.part == ("plain",)]
+    assert len(plain) == len(set(plain)), "one law runs twice for one step"
+    products = [call.part for call in calls if call.law is laws.gemm]
+    assert len(products) == len(set(products))
+
+
+def test_the_units_of_a_law_are_those_of_its_docstring() -> None:
+    assert units_of(sampled) == {"M": "1", "t_s": "s"}
+    units = units_of(laws.routed_layers)
+    assert {name for name, unit in units.items() if unit == "s"} == {"t0", "tau", "tau_N"}
+    assert {name for name, unit in units.items() if unit == "B"} == {"W", "A"}
+    assert [units[name] for name in ("F", "N", "ep", "BW", "F_peak")] == [
+        *("FLOP", "1", "1", "B/s", "FLOP/s")
+    ]
+
+
+@pytest.mark.parametrize("name", [name for part in titles().values() for name in part])
+def test_a_title_belongs_to_a_law_that_there_is(name: str) -> None:
+    assert hasattr(laws, name) or name in (touched_experts.__name__, local_experts.__name__)
+
+
 def test_each_step_reads_in_text_and_in_balanced_latex(setup: Setup) -> None:
     for step in derive(setup, max(16, setup.placement.attention_groups), 3).steps:
         assert step_text(step).startswith(f"{step.symbol} = ")
@@ -297,7 +372,6 @@ def test_the_time_to_first_token_is_the_answer_s_and_says_that_it_leaves_queuein
     ).step("ttft")
     assert step.result.value == pytest.approx(answer.ttft_s)
     assert "without queueing" in step.title
-    assert "without queueing" in answer.per_user
     assert step.values["T_without"].value == 0.0
 
 
@@ -305,4 +379,3 @@ def test_without_lengths_there_is_no_time_to_first_token() -> None:
     plain = Scenario(acceptance="2.4@3")
     with pytest.raises(AdvisorError, match="no step 'ttft'"):
         derive(load_setup(plain), 16, 3).step("ttft")
-    assert advise(plain).recommendation.per_user == "per user"

@@ -11,6 +11,9 @@ it with the code), symbols with units, limits and source; docs/model.md is made 
 
 from __future__ import annotations
 
+import inspect
+
+from advisor.physics.laws import recording
 from advisor.physics.laws.attention import (
     attention_core,
     attention_flops,
@@ -82,4 +85,14 @@ from advisor.physics.laws.rounds import (
     verification_ratio,
     verified,
     waiting_for_the_last,
+)
+
+FORMS = ("p_norm", "one_minus_power", "off", "columns")
+"""What laws are written and fitted with."""
+globals().update(
+    {
+        name: recording.recorded(law)
+        for name, law in tuple(globals().items())
+        if inspect.isfunction(law) and name not in FORMS
+    }
 )

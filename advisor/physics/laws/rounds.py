@@ -34,7 +34,7 @@ def draft_host(n: Floats, c_d: Floats) -> Floats:
     c_d: host time of a pass, fitted per engine class. [s]
     Limits: 0 where no pass is drafted on the device (n-gram, K = 0).
     Source: own derivation; c_d fitted on published speedups,
-        docs/decisions/0003-engine-overheads.md.
+      docs/decisions/0003-engine-overheads.md.
     """
     return n * c_d
 
@@ -63,7 +63,7 @@ def reread(kappa: Floats, q: Floats, T_attn: Floats) -> Floats:
 
     kappa: share of the attention that each further token adds, fitted per engine class; 0 where
       kernels read the cache once for all tokens of a sequence. Above 1 it holds more than readings:
-          a latency for each token. [-]
+      a latency for each token. [-]
     q: tokens of each sequence in the pass. [-]
     T_attn: attention of the pass before that, of layers that keep a cache: a recurrent state is
       read once and its law charges every token already. [s]
@@ -80,10 +80,10 @@ def verified(
     mechanism.
 
     T_verified = min(phi × b × q / (1 + phi × b × q) × max(q × T_plain - T_verify - (q - 1) × T_fix,
-        0), 0.75 × T_plain)
+      0), 0.75 × T_plain)
 
     phi: fitted on speedups: 1/phi tokens of an attention group are half of the way to the limit.
-        [-]
+      [-]
     b, q: sequences of one attention group, and tokens that each verifies. [-]
     T_plain, T_verify: one plain step, and a step of q tokens for each sequence. [s]
     T_fix: host time and launches of a step, which do not grow with its tokens. [s]
@@ -122,9 +122,9 @@ def prompt_waits(p: Floats, G: Floats) -> Floats:
 
     p: chance that a step holds a chunk of one group's prompts, 0 < p <= 1. [-]
     G: groups, which exchange tokens with each other's experts in every layer and so step together.
-        [-]
+      [-]
     Limits: G for rare prompts, which never fall together; 1 where every step holds a chunk of every
-        group.
+      group.
     Source: own derivation: groups take prompts independently,
       docs/decisions/0020-prompts-on-data-parallel-groups.md.
     """
@@ -157,7 +157,7 @@ def prefill(S: Floats, T_prompt: Floats, OSL: Floats) -> Floats:
 
     S: prompts processed while one answer is written: in a closed loop, one for each sequence of the
       attention group, or without the answer's own where its user has waited for that before the
-          first token. [-]
+      first token. [-]
     T_prompt: one prompt. [s]
     OSL: tokens of an answer. [-]
     Limits: 0 for the headline, which is what one user sees.
@@ -174,11 +174,11 @@ def speedup(AL: Floats, T_plain: Floats, T_round: Floats, pf: Floats = 0.0) -> F
 
     AL: tokens emitted per round. [-]
     T_plain, T_round: one plain step, T(B, 1), and one whole round: draft, verify, sampling, host.
-        [s]
+      [s]
     pf: prefill charged to each output token. [s]
     Limits: above 1, speculation is faster. Without prefill AL T_plain / T_round.
     Source: own derivation: AL tokens decoded plainly over the round that emits them, their prefill
-        on both sides.
+      on both sides.
     """
     # Prefill stands on both sides: a token of either arm waits for as much of other prompts.
     return AL * (T_plain + pf) / (T_round + AL * pf)
@@ -190,7 +190,7 @@ def verification_ratio(T_verify: Floats, T_plain: Floats) -> Floats:
     R = T_verify / T_plain
 
     T_verify, T_plain: steps of K + 1 tokens and of one token for each sequence, T(B, K + 1) and
-        T(B, 1). [s]
+      T(B, 1). [s]
     Limits: 1 at K = 0; near 1 where the plain step already reads every weight and cache entry that
       the verification does.
     Source: definition.
@@ -262,7 +262,7 @@ def usd_per_million_tokens(p: Floats, X: Floats) -> Floats:
     p: price of one GPU for an hour. [USD/h]
     X: output tokens per second of one GPU; 0.0036 are the seconds of an hour over a million. [1/s]
     Limits: for GPUs that are paid whether they work or not; as much as that of idle ones is left
-        out.
+      out.
     Source: definition.
     """
     return p / (0.0036 * X)
@@ -277,7 +277,7 @@ def board_power(
 
     P_b: power that the board is built for. [W]
     s_c, s_m: shares of the time in arithmetic and in reading memory; the rest waits for host and
-        links. [-]
+      links. [-]
     f_c, f_m, f_w: share of the board's power drawn meanwhile. [-]
     Limits: a roofline estimate with a wide band; clocks, voltage and temperature are not in it.
     Source: own derivation, fractions in `advisor.predict.spend`: P95 of serving nodes,

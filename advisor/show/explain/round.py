@@ -3,8 +3,8 @@ rests on."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 
@@ -12,14 +12,26 @@ import numpy as np
 from pydantic import Field
 
 from advisor.physics import laws
-from advisor.physics.step import n_layers
-from advisor.predict.curve import held_sweep, swept_factors
-from advisor.predict.prefill import ATTENTION_SHARE, Prompt, prompt_cost
-from advisor.predict.setup import Setup, graphs_of_steps
-from advisor.prediction import AdvisorError, Frozen
+from advisor.physics.hardware import effective_bandwidth, peak_flops
+from advisor.physics.laws.kernels import Law
+from advisor.physics.laws.recording import Call, recording
+from advisor.predict.curve import Curve, curve_for, held_sweep, swept_factors
+from advisor.predict.prefill import ATTENTION_SHARE
+from advisor.predict.setup import Setup
+from advisor.prediction import AdvisorError, Array, Frozen
 from advisor.profiles import PROFILES, read_made
 from advisor.show.explain.formulas import ConstantUse, overhead_constant
-from advisor.show.explain.steps import Builder, Group, Head, Pass, Quantity, Step, Values, add_pass
+from advisor.show.explain.steps import (
+    Builder,
+    Group,
+    Pass,
+    Quantity,
+    Step,
+    add_pass,
+    number_in,
+    overheads,
+)
+from advisor.show.explain.titles import Title, title_of
 
 
 @dataclass(frozen=True)
@@ -56,30 +68,27 @@ def derive(setup: Setup, batch_size: float, n_draft: int) -> Derivation:
         raise AdvisorError(f"K = {n_draft} is not considered; choose one from 0 to {longest}")
     if batch_size < 1:
         raise AdvisorError(f"batch {batch_size:g} is no batch; give 1 or more sequences")
+    with recording() as calls:
+        curve = curve_for(setup, [batch_size], [n_draft], central_only=True)
+    point = _Point(setup, batch_size, n_draft, curve, calls)
     b = Builder()
     b.group = "Plain step"
     b.prefix = "plain"
-    run = _pass(setup, batch_size, 1.0)
-    plain = add_pass(b, run, "T_plain", "Plain decode step")
-    plain_whole = _launched(b, run, plain, None)
+    plain = add_pass(b, point.run("plain"), Title("total", "Plain decode step", "T_plain"))
+    waits = [call for call in calls if call.law is laws.eager_wait and not call.part]
+    plain = _launched(b, setup, plain, waits[:1], curve.plain_components)
     b.group = "Verification"
     b.prefix = "verify"
-    verification = _pass(setup, batch_size, n_draft + 1.0)
-    verify = add_pass(
-        b, verification, "T_verify", f"Verification of {n_draft + 1} tokens per sequence"
-    )
-    extra = (
-        {**_drafting(b, setup, batch_size, n_draft), **_verified(b, verification, plain, verify)}
-        if n_draft
-        else {}
-    )
+    title = f"Verification of {n_draft + 1} tokens per sequence"
+    verify = add_pass(b, point.run("verify"), Title("total", title, "T_verify"))
+    extra = _drafting(b, point) if n_draft else {}
     b.group = "Verification"
     b.prefix = "verify"
-    verify = _launched(b, verification, verify, extra.get("T_verified"))
-    plain_whole, verify = _swept(b, setup, (batch_size, n_draft), plain_whole, verify, extra)
+    verify = _launched(b, setup, verify, waits[1:], curve.round_components)
+    _, verify = _swept(b, setup, (batch_size, n_draft), plain, verify, extra)
     b.group = "Answer"
     b.prefix = ""
-    _answer(b, setup, batch_size, n_draft, plain_whole, verify, extra)
+    _answer(b, point, verify, extra)
     # The answer first, its parts behind it; within a group as computed.
     answer = sorted(
         (step for step in b.steps if step.id in _READ_FIRST),
@@ -89,40 +98,72 @@ def derive(setup: Setup, batch_size: float, n_draft: int) -> Derivation:
     return Derivation(batch_size, n_draft, (*answer, *parts))
 
 
-def _pass(setup: Setup, batch: float, q: float) -> Pass:
-    """Pass of the target, with the rows of the captured graph that it runs in."""
-    ran = graphs_of_steps(setup, batch, q)
-    return Pass(
-        setup,
-        setup.architecture,
-        batch,
-        q,
-        None,
-        padding=1.0 if ran is None else float(ran.padding),
-    )
+@dataclass(frozen=True)
+class _Point:
+    """One point of a curve with the laws that ran for it."""
+
+    setup: Setup
+    batch: float
+    n_draft: int
+    curve: Curve
+    calls: Sequence[Call]
+
+    def run(self, name: str) -> Pass:
+        """The pass that ran under a name: of the target, or a drafting one."""
+        curve = self.curve
+        drafting = name == "draft"
+        components = curve.plain_components if name == "plain" else curve.round_components
+        uncharged = {"eager", *(part for part in components if not components[part].any())}
+        if drafting:
+            uncharged = {"eager", "launch", "between_graphs"}
+        touched = curve.touched_verify if name == "verify" else curve.touched_plain
+        calls = [call for call in self.calls if call.part[:1] == (name,)]
+        architecture = self.setup.draft_architecture if drafting else None
+        return Pass(
+            self.setup,
+            architecture or self.setup.architecture,
+            calls,
+            uncharged,
+            number_in(touched),
+            drafting,
+        )
+
+    def of(self, law: Law) -> list[Call]:
+        """The runs of a law outside of all passes."""
+        return [call for call in self.calls if call.law is law and not call.part]
+
+    def add(
+        self,
+        b: Builder,
+        call: Call,
+        names: Mapping[str, str] | None = None,
+        constants: tuple[ConstantUse, ...] = (),
+        title: Title | None = None,
+    ) -> Quantity:
+        """Keep a run of a law under its own title, or another."""
+        title = title or title_of("round", call.law)
+        uses = constants or overheads(self.setup, call)
+        return b.add(title, call.law, call.values, uses, names)
 
 
-def _launched(b: Builder, run: Pass, total: Quantity, waiting: Quantity | None) -> Quantity:
+def _launched(
+    b: Builder,
+    setup: Setup,
+    total: Quantity,
+    waits: Sequence[Call],
+    components: Mapping[str, Array],
+) -> Quantity:
     """A step with what it waits for launches. The step itself where a captured graph holds it, or
     none is known."""
-    ran = graphs_of_steps(run.setup, run.batch, run.q)
-    if ran is None or not ran.eager:
+    if not waits or not number_in(components["eager"]):
         return total
-    host = next(step.result.value for step in b.steps if step.id == f"{b.prefix}.host")
     note = "The step without the host's part, and what verified tokens add."
-    device = total.value - host + (waiting.value if waiting is not None else 0.0)
-    device_s = b.given(
-        Head("device", "What the device computes", "T_device", "s"), device, note=note
-    )
-    use = overhead_constant(
-        run.setup, "e", "launching a layer without a graph", "eager_per_layer_s"
-    )
-    head = Head("eager", "Launches without a graph", "T_eager", "s")
-    wait = b.add(
-        head, laws.eager_wait, {"L": n_layers(run.architecture), "T_device": device_s}, (use,)
-    )
-    head = Head("launched", "The step with its launches", f"{_SYMBOL[b.prefix]}_eager", "s")
-    return b.add_sum(head, {_SYMBOL[b.prefix]: total, "T_eager": wait})
+    device = Title("device", "What the device computes", "T_device", "s", note)
+    b.given(device, number_in(waits[0].values["T_device"]))
+    title = title_of("eager", laws.eager_wait)
+    wait = b.add(title, laws.eager_wait, waits[0].values, overheads(setup, waits[0]))
+    title = Title("launched", "The step with its launches", f"{_SYMBOL[b.prefix]}_eager")
+    return b.add_sum(title, {_SYMBOL[b.prefix]: total, "T_eager": wait})
 
 
 def _swept(
@@ -138,24 +179,23 @@ def _swept(
     if (held := held_sweep(setup)) is None or not held.steady:
         return plain, verify
     plain_factors, verify_factors = swept_factors(setup, np.array(at[:1]), np.array([at[1] + 1.0]))
-    plain_factor = float(np.ravel(plain_factors)[0])
-    verify_factor = float(np.ravel(verify_factors)[0])
 
-    def scaled(prefix: str, title: str, symbol: str, value: Quantity, factor: float) -> Quantity:
+    def scaled(prefix: str, title: str, symbol: str, value: Quantity, factors: Array) -> Quantity:
         b.group = "Plain step" if prefix == "plain" else "Verification"
         b.prefix = prefix
+        factor = number_in(factors)
         note = f"{factor:.3g} times the model's: {held.text}"
-        return b.given(Head(symbol.lower(), title, symbol, "s"), value.value * factor, note=note)
+        return b.given(Title(symbol.lower(), title, symbol, "s", note), value.value * factor)
 
     if "T_verified" in extra:
         title = "Verified tokens, by your plain sweep"
         extra["T_verified"] = scaled(
-            "verify", title, "T_verified_own", extra["T_verified"], verify_factor
+            "verify", title, "T_verified_own", extra["T_verified"], verify_factors
         )
     return (
-        scaled("plain", "Plain step, by your plain sweep", "T_plain_own", plain, plain_factor),
+        scaled("plain", "Plain step, by your plain sweep", "T_plain_own", plain, plain_factors),
         scaled(
-            "verify", "Verification, by your plain sweep", "T_verify_own", verify, verify_factor
+            "verify", "Verification, by your plain sweep", "T_verify_own", verify, verify_factors
         ),
     )
 
@@ -173,191 +213,94 @@ _READ_FIRST = (
 )
 
 
-def _drafting(b: Builder, setup: Setup, batch: float, k: int) -> Mapping[str, Quantity]:
-    """Time of drafting, its launches and host time, and of accepting or rejecting."""
+def _drafting(b: Builder, point: _Point) -> dict[str, Quantity]:
+    """Time of drafting, its launches and host time, of accepting or rejecting, and what verifying
+    many tokens adds beyond the kernels."""
+    setup = point.setup
     b.group = "Drafting"
     b.prefix = "draft"
     parts: dict[str, Quantity] = {}
     if setup.draft_architecture is not None:
-        parallel = setup.drafter.kind == "parallel"
-        passes = float(setup.drafter.passes(k))
-        touched = next((step.result.value for step in b.steps if step.id == "plain.experts"), None)
-        run = Pass(
-            setup,
-            setup.draft_architecture,
-            batch,
-            float(k) if parallel else 1.0,
-            touched or 0.0,
-            drafting=True,
-        )
-        pass_s = add_pass(b, run, "T_pass", f"Kernels of one drafting pass, {setup.drafter.name}")
-        if setup.draft_costs.between_graphs_s:
-            use = overhead_constant(
-                setup, "e", "launching a layer without a graph", "eager_per_layer_s"
-            )
-            use = replace(use, value=setup.draft_costs.eager_per_layer_s)
-            device: Values = {"L": n_layers(setup.draft_architecture), "T_device": pass_s}
-            wait = b.add(
-                Head("eager", "Launches of a pass", "T_eager", "s"), laws.eager_wait, device, (use,)
-            )
-            head = Head("launched", "A drafting pass with its launches", "T_pass_eager", "s")
-            pass_s = b.add_sum(head, {"T_pass": pass_s, "T_eager": wait})
-        launch = overhead_constant(setup, "c_l", "launch overhead of a layer", "launch_per_layer_s")
-        values: Values = {"n": passes, "T_pass": pass_s, "L": n_layers(setup.draft_architecture)}
-        head = Head("kernels", "Drafting with its launches", "T_draft", "s")
-        parts["T_draft"] = b.add(head, laws.drafting, values, (launch,))
-        host = overhead_constant(
-            setup, "c_d", "host time of a drafting pass", "host_per_draft_pass_s"
-        )
-        head = Head("host", "Drafting, host", "T_draft_host", "s")
-        parts["T_draft_host"] = b.add(head, laws.draft_host, {"n": passes}, (host,))
+        run = point.run("draft")
+        title = f"Kernels of one drafting pass, {setup.drafter.name}"
+        kernels = add_pass(b, run, Title("total", title, "T_pass"))
+        for call in run.calls:
+            if call.law is laws.eager_wait:
+                title = "Launches of a pass"
+                wait = point.add(b, call, title=Title("eager", title, "T_eager"))
+                whole = Title("launched", "A drafting pass with its launches", "T_pass_eager")
+                b.add_sum(whole, {"T_pass": kernels, "T_eager": wait})
+        parts["T_draft"] = point.add(b, point.of(laws.drafting)[0])
+        parts["T_draft_host"] = point.add(b, point.of(laws.draft_host)[0])
     accept = overhead_constant(setup, "c_r", "host time of a round", "host_per_round_s")
-    head = Head("round_host", "Accept or reject, host", "T_accept", "s")
-    parts["T_accept"] = b.given(head, accept.value, (accept,))
+    title_of_host = Title("round_host", "Accept or reject, host", "T_accept")
+    parts["T_accept"] = b.given(title_of_host, accept.value, (accept,))
+    for call in point.of(laws.verified):
+        parts["T_verified"] = point.add(b, call)
     return parts
 
 
-def _verified(b: Builder, run: Pass, plain: Quantity, verify: Quantity) -> Mapping[str, Quantity]:
-    """What verifying many tokens adds beyond the kernels."""
-    setup = run.setup
-    if not setup.costs.verified_per_token:
-        return {}
-    use = overhead_constant(
-        setup, "phi", "how soon verified tokens are as dear as plain ones", "verified_per_token"
-    )
-    use = replace(use, value=float(setup.costs.verified_rate(run.group_batch * run.q)))
-    head = Head("verified", "Verified tokens", "T_verified", "s")
-    fixed = [step.result.value for step in b.steps if step.id in ("plain.host", "plain.launch")]
-    times: Values = {"T_plain": plain, "T_verify": verify, "T_fix": Quantity(sum(fixed), "s")}
-    values: Values = {**times, "b": run.group_batch, "q": run.q}
-    return {"T_verified": b.add(head, laws.verified, values, (use,))}
-
-
-def _answer(
-    b: Builder,
-    setup: Setup,
-    batch: float,
-    k: int,
-    plain: Quantity,
-    verify: Quantity,
-    extra: Mapping[str, Quantity],
-) -> None:
-    round_ = b.add_sum(
-        Head("round", f"One round with K = {k}", "T_round", "s"), {"T_verify": verify, **extra}
-    )
-    length = _accepted(b, setup, k)
-    prefill, waiting = _prefill(b, setup, batch)
-    steps: Values = {"T_verify": verify, "T_plain": plain}
-    b.add(Head("verify_ratio", "Verification in plain steps", "R"), laws.verification_ratio, steps)
-    times: Values = {"AL": length, "T_round": round_, "pf": prefill}
-    b.add(Head("speedup", "Speedup", "speedup"), laws.speedup, {**times, "T_plain": plain})
-    names = {"pf": "pf_others"} if prefill.value else None
-    head = Head("tpot", "Time per output token", "TPOT", "s")
-    tpot = b.add(head, laws.tpot, {**times, "pf": waiting}, names=names)
-    if prefill.value:
-        head = Head(
-            "token_s", "Time per output token, the own prompt's prefill included", "T_token", "s"
+def _answer(b: Builder, point: _Point, verify: Quantity, extra: Mapping[str, Quantity]) -> None:
+    title = Title("round", f"One round with K = {point.n_draft}", "T_round")
+    b.add_sum(title, {"T_verify": verify, **extra})
+    _accepted(b, point)
+    charged = bool(number_in(point.curve.prefill_s))
+    if charged:
+        _prefill(b, point)
+    point.add(b, point.of(laws.verification_ratio)[0])
+    point.add(b, point.of(laws.speedup)[0])
+    all_prompts, others = point.of(laws.tpot)
+    point.add(b, others, {"pf": "pf_others"} if charged else None)
+    if charged:
+        whole = "Time per output token, the own prompt's prefill included"
+        point.add(b, all_prompts, title=Title("token_s", whole, "T_token"))
+        note = (
+            "Beside plain decoding: T_first is a whole step with a chunk of the prompt, the "
+            "running sequences' attention, launches and host time included; nothing is taken off "
+            "for them."
         )
-        tpot = b.add(head, laws.tpot, times)
-    _first_token(b, setup, batch)
-    head = Head("tokens_per_s_per_gpu", "Tokens per second and GPU", "X", "1/s")
-    names = {"TPOT": "T_token"} if prefill.value else None
-    b.add(
-        head,
-        laws.tokens_per_s_per_gpu,
-        {"B": batch, "TPOT": tpot, "n_GPU": setup.placement.gpus},
-        names=names,
-    )
+        first = Title("ttft", "Time to first token, without queueing", "TTFT", "s", note)
+        point.add(b, point.of(laws.prompt)[-1], {"T_with": "T_first"}, title=first)
+    names = {"TPOT": "T_token"} if charged else None
+    point.add(b, point.of(laws.tokens_per_s_per_gpu)[0], names)
 
 
-def _accepted(b: Builder, setup: Setup, k: int) -> Quantity:
-    acceptance = setup.acceptance
+def _accepted(b: Builder, point: _Point) -> None:
+    acceptance = point.setup.acceptance
+    k = point.n_draft
     length = float(acceptance.accepted_length[k])
     origin = "borrowed" if acceptance.borrowed else "given"
     tier = "extrapolated" if acceptance.extrapolated[k] else origin
     band = f"likely range {acceptance.low[k]:.2f} to {acceptance.high[k]:.2f}; " if k else ""
     use = ConstantUse("AL", "accepted length", length, "1", tier, acceptance.source)
-    head = Head("accepted_length", "Tokens emitted per round", "AL")
-    return b.given(head, length, (use,), f"{band}bonus token included.")
+    note = f"{band}bonus token included."
+    b.given(Title("accepted_length", "Tokens emitted per round", "AL", "1", note), length, (use,))
 
 
-def _prefill(b: Builder, setup: Setup, batch: float) -> tuple[Quantity, Quantity]:
-    """Prefill charged to one output token, of every sequence and of the others alone. 0 where no
-    lengths are given."""
-    prompt = prompt_cost(setup, np.array([batch]))
-    if prompt is None:
-        return Quantity(0.0, "s"), Quantity(0.0, "s")
-    prompt_time = _prompt(b, prompt)
-    length = Quantity(prompt.output_tokens)
-    sequences = float(prompt.sequences[0])
-    values: Values = {"T_prompt": prompt_time, "OSL": length}
-    head = Head("prefill", "Prefill charged to one output token", "pf", "s")
-    charged = b.add(head, laws.prefill, {**values, "S": sequences})
-    head = Head("waiting", "Prefill of the others between two tokens of a user", "pf_others", "s")
-    return charged, b.add(head, laws.prefill, {**values, "S": max(sequences - 1.0, 0.0)})
-
-
-def _first_token(b: Builder, setup: Setup, batch: float) -> None:
-    """Time to first token beside plain decoding, where lengths are given."""
-    prompt = prompt_cost(setup, np.array([batch]))
-    if prompt is None:
-        return
-    symbols = {
-        name: Quantity(float(np.ravel(value)[0]), "s")
-        for name, value in prompt.first_symbols.items()
-    }
-    symbols |= {name: Quantity(symbols[name].value) for name in ("n", "w")}
-    note = (
-        "Beside plain decoding: T_first is a whole step with a chunk of the prompt, the running "
-        "sequences' attention, launches and host time included; nothing is taken off for them."
-    )
-    head = Head("ttft", "Time to first token, without queueing", "TTFT", "s")
-    b.add(head, laws.prompt, symbols, note=note, names={"T_with": "T_first"})
-
-
-def _prompt(b: Builder, prompt: Prompt) -> Quantity:
-    """Time that one prompt takes from the running sequences."""
-    peak = prompt.attention_peak
-    rate = prompt.small_bandwidth
+def _prefill(b: Builder, point: _Point) -> None:
+    """One prompt, and what it charges to an output token of every sequence and of the others
+    alone."""
+    hardware = point.setup.hardware
+    peak = peak_flops(hardware, "bf16")
+    rate = effective_bandwidth(hardware, "bf16")
+    use = "peak arithmetic in 16 bits"
+    share = "share of it that attention reaches"
     uses = (
-        ConstantUse(
-            "F_peak", "peak arithmetic in 16 bits", peak.value, "FLOP/s", peak.kind, peak.source
-        ),
-        ConstantUse(
-            "eta",
-            "share of it that attention reaches",
-            ATTENTION_SHARE,
-            "1",
-            "assumed",
-            "docs/model.md",
-        ),
+        ConstantUse("F_peak", use, peak.value, "FLOP/s", peak.kind, peak.source),
+        ConstantUse("eta", share, ATTENTION_SHARE, "1", "assumed", "docs/model.md"),
     )
-    head = Head("prompt_attention", "Attention of a prompt's tokens on each other", "T_attn", "s")
-    flops = Quantity(prompt.attention_flops, "FLOP")
-    attention = b.add(head, laws.prompt_attention, {"F": flops}, uses)
-    use = ConstantUse(
-        "BW", "rate of reading and writing", rate.value, "B/s", rate.kind, rate.source
-    )
-    sizes: Values = {"P": prompt.input_tokens, "L": prompt.n_layers, "d": prompt.width}
-    small = b.add(
-        Head("prompt_small", "Small kernels of a prompt", "T_small", "s"),
-        laws.prompt_small,
-        sizes,
-        (use,),
-    )
-    steps = {
-        name: Quantity(float(np.ravel(prompt.symbols[name])[0]), "s")
-        for name in ("T_with", "T_without")
-    }
-    head = Head("prompt", "One prompt", "T_prompt", "s")
-    note = (
-        f"With {prompt.input_tokens / prompt.n_chunks:,.0f} tokens of the prompt in a step, all "
-        "kernels but attention."
-    )
-    counts: Values = {"n": prompt.n_chunks, "w": float(np.ravel(prompt.waits)[0])}
-    return b.add(
-        head, laws.prompt, {**counts, **steps, "T_attn": attention, "T_small": small}, note=note
-    )
+    point.add(b, point.of(laws.prompt_attention)[0], constants=uses)
+    use = "rate of reading and writing"
+    small = ConstantUse("BW", use, rate.value, "B/s", rate.kind, rate.source)
+    point.add(b, point.of(laws.prompt_small)[0], constants=(small,))
+    call = point.of(laws.prompt)[0]
+    chunk = float(point.setup.scenario.input_tokens or 0) / number_in(call.values["n"])
+    note = f"With {chunk:,.0f} tokens of the prompt in a step, all kernels but attention."
+    point.add(b, call, title=title_of("round", call.law)._replace(note=note))
+    charged, others = point.of(laws.prefill)[:2]
+    point.add(b, charged)
+    title = "Prefill of the others between two tokens of a user"
+    point.add(b, others, title=Title("waiting", title, "pf_others"))
 
 
 FILE = PROFILES / "citations.yaml"
