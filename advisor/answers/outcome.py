@@ -233,9 +233,13 @@ FLAGS: dict[str, tuple[str, str, Any]] = {
 `unknown`. The only place with a threshold of the main answer."""
 
 
-def holds(flag: str, facts: Mapping[str, Any]) -> bool:
-    """Whether a flag of FLAGS holds of a record's facts."""
-    name, comparison, bound = FLAGS[flag]
+Flags = Mapping[str, tuple[str, str, Any]]
+"""(fact, comparison, bound) by flag."""
+
+
+def holds(flag: str, facts: Mapping[str, Any], flags: Flags = FLAGS) -> bool:
+    """Whether a flag holds of a record's facts."""
+    name, comparison, bound = flags[flag]
     value = facts[name]
     if comparison in ("known", "unknown"):
         return (value is None) == (comparison == "unknown")

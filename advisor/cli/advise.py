@@ -25,6 +25,7 @@ from advisor.predict.scenario_fields import MAX_BATCH
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
 from advisor.show.phrases.answer import BOOK, SLOTS
+from advisor.show.phrases.notes import note_texts
 from advisor.show.table import Table, matrix
 from advisor.show.words.answer import DRAFTS, LINES, k_by_batch_table, short_answer
 from advisor.text import MERITS
@@ -263,7 +264,8 @@ def advice_document(advice: Advice) -> dict[str, Any]:
         "kv_cache": setup.cache.sentence,
         "acceptance_source": setup.acceptance.source,
         "sources": setup.sources,
-        "warnings": advice.warnings,
+        "warnings": note_texts(advice.notes),
+        "notes": advice.notes,
     }
 
 
@@ -311,7 +313,7 @@ def explain(scenario: Scenario, n_draft: int | None, nearby: bool, as_json: bool
         measurements = {
             "kernels_nearby": kernels,
             "speedups_nearby": speedups,
-            "warnings": advice.warnings,
+            "warnings": note_texts(advice.notes),
         }
         document = {
             "scenario_hash": advice.setup.scenario.hash,
@@ -339,7 +341,7 @@ def explain(scenario: Scenario, n_draft: int | None, nearby: bool, as_json: bool
     out.say("\nConstants")
     out.print_table(Table(CONSTANTS, list(dict.fromkeys(derivation.constants))).on_paper())
     _print_nearby(kernels, speedups)
-    out.print_labelled("warning", advice.warnings)
+    out.print_labelled("warning", note_texts(advice.notes))
 
 
 def _print_nearby(kernels: list[dict[str, Any]], speedups: list[dict[str, Any]]) -> None:

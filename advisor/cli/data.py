@@ -59,6 +59,7 @@ from advisor.predict.scenario_fields import FIELDS
 from advisor.predict.setup import Setup, traffic_of
 from advisor.prediction import AdvisorError
 from advisor.profiles import is_there
+from advisor.show.phrases.notes import note_texts
 from advisor.show.table import Column, Table, matrix
 from advisor.show.words.diagnosis import DiagnosisView, diagnosis_document, view_of
 from advisor.show.words.expert_ranks import document as ranks_document
@@ -67,7 +68,7 @@ from advisor.show.words.expert_ranks import (
     exchange_text,
     layout_table,
     rank_table,
-    warnings,
+    warning_notes,
 )
 from advisor.show.words.expert_ranks import notes as ranks_notes
 from advisor.show.words.expert_ranks import verdict as ranks_verdict
@@ -609,7 +610,7 @@ def expert_ranks(
         out.print_table(exchange_table(answer))
     click.echo()
     out.print_labelled("note", ranks_notes(answer))
-    out.print_labelled("warning", warnings(answer))
+    out.print_labelled("warning", note_texts(warning_notes(answer)))
 
 
 def counted_ranks(scenario: Scenario) -> RanksAnswer:

@@ -20,6 +20,7 @@ from advisor.prediction import AdvisorError, Frozen
 from advisor.profiles import PROFILES, read_made
 from advisor.show.explain.formulas import ConstantUse, overhead_constant
 from advisor.show.explain.steps import Builder, Group, Head, Pass, Quantity, Step, Values, add_pass
+from advisor.show.phrases.notes import note_text
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,7 @@ def _swept(
     def scaled(prefix: str, title: str, symbol: str, value: Quantity, factor: float) -> Quantity:
         b.group = "Plain step" if prefix == "plain" else "Verification"
         b.prefix = prefix
-        note = f"{factor:.3g} times the model's: {held.text}"
+        note = f"{factor:.3g} times the model's: {note_text(held.note_at())}"
         return b.given(Head(symbol.lower(), title, symbol, "s"), value.value * factor, note=note)
 
     if "T_verified" in extra:

@@ -50,6 +50,13 @@ def _ranges(served: tuple[tuple[int, int, int], ...]) -> str:
     return ", ".join(pieces)
 
 
+def _jumps(jumps: tuple[tuple[int, int, float], ...]) -> str:
+    pieces = [
+        f"it jumps {rise:.2g} times from {low:,} to {high:,} sequences" for low, high, rise in jumps
+    ]
+    return "; ".join(pieces)
+
+
 FORMS: dict[str, Callable[[Any], str]] = {
     "": str,
     "x": lambda value: f"{value:.2f}×",
@@ -65,6 +72,12 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "gpus": lambda value: f"{value:,} GPU{'' if value == 1 else 's'}",
     "ranges": _ranges,
     "k": lambda value: f"K = {value}" if value else "no drafts",
+    "short": lambda value: f"{value:g}",
+    "2": lambda value: f"{value:.2g}",
+    "capital": str.capitalize,
+    "sentence": lambda value: value[:1].upper() + value[1:],
+    "list": " and ".join,
+    "jumps": _jumps,
 }
 """A fact as text, by the form behind its name."""
 
@@ -78,7 +91,8 @@ class Book:
     """Names of the record's fields."""
     flags: Mapping[str, tuple[str, str, Any]]
     """(fact, comparison, bound) by flag."""
-    holds: Callable[[str, Mapping[str, Any]], bool]
+    holds: Callable[[str, Mapping[str, Any], Mapping[str, tuple[str, str, Any]]], bool]
+    """Whether a flag of `flags` holds of a record's facts."""
 
     def __post_init__(self) -> None:
         slots = {phrase.slot for phrase in self.phrases}
@@ -103,7 +117,9 @@ class Book:
             (
                 phrase
                 for phrase in of_slot
-                if all(self.holds(flag, facts) == wanted for flag, wanted in phrase.flags)
+                if all(
+                    self.holds(flag, facts, self.flags) == wanted for flag, wanted in phrase.flags
+                )
             ),
             None,
         )

@@ -29,6 +29,7 @@ from advisor.show.charts.maps import SHOWN, explored_chart, explored_table
 from advisor.show.charts.measured import chances_chart
 from advisor.show.explain.nearby import nearest_speedups
 from advisor.show.live_answer import engine_of, live_answer, live_why
+from advisor.show.phrases.notes import note_texts
 from advisor.show.report.build import check_steps
 from advisor.show.table import Column, Table, matrix
 from advisor.show.words.answer import engine_setup
@@ -358,7 +359,7 @@ def remarks(advice: Advice) -> tuple[str, ...]:
         correction_text(advice),
         f"{answer.bound_because} Decoding without drafts is {answer.bound}-bound.",
         *advice.schedule_texts,
-        *advice.warnings,
+        *note_texts(advice.notes),
         routing,
         f"{setup.cache.sentence}.",
     ]

@@ -125,9 +125,7 @@ def report_for(
     if not extras.own:
         return report
     alone = f"The figures are the model's: {report.verdict[:1].lower()}{report.verdict[1:]}"
-    return replace(
-        report, decided=extras.own, verdict=extras.own, warnings=(alone, *report.warnings)
-    )
+    return replace(report, decided=extras.own, verdict=extras.own, remarks=(alone,))
 
 
 @remembered(st.cache_data, shared=24, own=5, keys=(Extras,))  # the HTML file has about 5 MB
