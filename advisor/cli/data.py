@@ -493,6 +493,7 @@ def trace(
     if as_json:
         out.print_json(
             {"file": read.file_name, "layout": read.layout, "routing": routing, **vars(trace_fit)}
+            | {"warnings": note_texts(trace_fit.notes)}
         )
         return
     click.echo(
@@ -511,7 +512,7 @@ def trace(
     )
     click.echo(f"overlap of unrelated tokens: {trace_fit.fit.unrelated_overlap:.3f}\n")
     out.print_table(Table(_UNIONS, trace_fit.unions))
-    out.print_labelled("warning", trace_fit.warnings)
+    out.print_labelled("warning", note_texts(trace_fit.notes))
     click.echo(f"\nTo use it: --routing {routing}")
     if output is not None:
         click.echo(f"With expert-parallel ranks also: --expert-loads {output}")

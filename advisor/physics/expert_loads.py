@@ -123,7 +123,7 @@ def traffic_of_trace(
             f"no sequence of the trace has {longest} tokens, as many as a step verifies; give "
             "longer ones"
         )
-    notes = [Note.of("trace_read", text=text) for text in fit.warnings]
+    notes = list(fit.notes)
     if len(long_sequences) < ENOUGH_TO_HALVE:
         notes.append(Note.of("trace_not_halved", sequences=len(long_sequences)))
     because = f"counted on {len(long_sequences)} sequences, {len(fit.layers)} layers of your trace"

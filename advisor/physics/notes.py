@@ -27,31 +27,49 @@ class Rank(IntEnum):
     """Nothing to heed."""
 
 
-Kind = Literal[
+Blocks = Literal[
     "weights_too_large",
     "sequence_too_large",
     "batch_too_large",
     "split_blocks",
-    "graphs_unread",
-    "graphs_in_pieces",
-    "graph_missing",
-    "graph_unnamed",
-    "refit_forced",
-    "sweep_of_other",
-    "sweep_unsteady",
-    "sweep_used",
+    "model_to_name",
+    "drafter_to_name",
+]
+Changes = Literal["graphs_unread", "graphs_in_pieces", "graph_missing", "graph_unnamed"]
+Own = Literal["refit_forced", "sweep_of_other", "sweep_unsteady", "sweep_used"]
+OfModel = Literal[
     "read",
-    "trace_read",
     "published_in_blocks",
     "parts_in_bf16",
-    "copies",
     "context_too_long",
+    "format_converted",
+    "format_unlisted",
+    "weights_to_name",
+    "length_carried",
+    "length_borrowed",
+    "length_extrapolated",
+    "top_1_unmeasured",
+]
+OfRanks = Literal[
+    "copies",
     "network_charged",
     "network_unknown",
     "ranks_beyond_node",
     "ranks_beyond_measured",
-    "format_converted",
-    "format_unlisted",
+    "trace_dense",
+    "trace_too_short",
+    "trace_few_sequences",
+    "trace_never_chosen",
+    "trace_not_halved",
+    "trace_of_few",
+    "loads_of_some_layers",
+    "experts_without_load",
+    "copies_change_nothing",
+    "imbalance_assumed",
+    "imbalance_counted",
+    "layout_planned",
+]
+OfKernels = Literal[
     "release_host_time",
     "same_chip",
     "heads_apart",
@@ -62,27 +80,17 @@ Kind = Literal[
     "shape_untuned",
     "layers_borrowed",
     "layers_with_gaps",
-    "length_carried",
-    "length_borrowed",
-    "loads_of_some_layers",
-    "experts_without_load",
-    "trace_not_halved",
-    "trace_of_few",
-    "copies_change_nothing",
-    "imbalance_assumed",
-    "imbalance_counted",
-    "layout_planned",
-    "top_1_unmeasured",
-    "over_limit",
-    "outside_data",
-    "longest_k",
-    "length_extrapolated",
-    "graph_padding",
     "kernel_cliff",
-    "model_to_name",
-    "drafter_to_name",
-    "weights_to_name",
+    "graph_padding",
+    "outside_data",
+]
+OfServing = Literal[
+    "over_limit",
+    "longest_k",
+    "limit_passed",
+    "k_by_context",
     "schedule_ends",
+    "schedule_of_engine",
     "nothing_drafted",
     "experts_over_all_ranks",
     "table_untested",
@@ -95,32 +103,19 @@ Kind = Literal[
     "graphs_of_tokens",
     "graphs_of_requests",
     "batches_padded",
-    "guard",
-    "k_by_context",
-    "schedule_of_engine",
     "dspark_stages",
-    "limit_passed",
-    "guard_safe",
-    "rules_checked",
+    "guard",
 ]
+Notices = Literal["guard_safe", "rules_checked"]
+Remarks = Literal[OfModel, OfRanks, OfKernels, OfServing]
+Kind = Literal[Blocks, Changes, Own, Remarks, Notices]
 """What a note is on; one phrase or more each in show/phrases/notes.py."""
-KINDS: tuple[Kind, ...] = get_args(Kind)
-_BLOCKS: tuple[Kind, ...] = (
-    *("weights_too_large", "sequence_too_large", "batch_too_large"),
-    *("split_blocks", "model_to_name", "drafter_to_name"),
-)
-_CHANGES: tuple[Kind, ...] = (
-    *("graphs_unread", "graphs_in_pieces"),
-    *("graph_missing", "graph_unnamed"),
-)
-_OWN: tuple[Kind, ...] = ("refit_forced", "sweep_of_other", "sweep_unsteady", "sweep_used")
 RANKS: dict[Kind, Rank] = {
-    **dict.fromkeys(KINDS, Rank.REMARK),
-    **dict.fromkeys(_BLOCKS, Rank.BLOCKS),
-    **dict.fromkeys(_CHANGES, Rank.CHANGES),
-    **dict.fromkeys(_OWN, Rank.OWN),
-    "guard_safe": Rank.NOTICE,
-    "rules_checked": Rank.NOTICE,
+    **dict.fromkeys(get_args(Blocks), Rank.BLOCKS),
+    **dict.fromkeys(get_args(Changes), Rank.CHANGES),
+    **dict.fromkeys(get_args(Own), Rank.OWN),
+    **dict.fromkeys(get_args(Remarks), Rank.REMARK),
+    **dict.fromkeys(get_args(Notices), Rank.NOTICE),
 }
 """The rank of each kind."""
 

@@ -19,6 +19,7 @@ from advisor.answers.summary import (
     place_text,
 )
 from advisor.predict.scenario import Scenario
+from advisor.show.phrases.notes import note_texts
 
 FILE = Path(__file__).parents[1] / "answers" / "answers.json"
 QWEN = Scenario(
@@ -80,7 +81,7 @@ def told(advice: Advice) -> dict[str, Any]:
         "equals": own.equals,
         "per_user": own.per_user,
         "values": answer_values(advice),
-        "warnings": list(advice.warnings),
+        "warnings": note_texts(advice.notes),
         "drafts": [
             [
                 row.n_draft,

@@ -75,7 +75,6 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "short": lambda value: f"{value:g}",
     "2": lambda value: f"{value:.2g}",
     "capital": str.capitalize,
-    "sentence": lambda value: value[:1].upper() + value[1:],
     "list": " and ".join,
     "jumps": _jumps,
 }

@@ -247,7 +247,27 @@ PHRASES = (
         "for one sequence, {quickest_us:int} under {by_engine}); those of {by_engine} "
         "{by_version} are used.",
     ),
-    Phrase("trace_read", "", "{text:sentence}."),
+    Phrase(
+        "trace_dense",
+        "",
+        "{dense} of {layers} layers choose the same experts for every token: dense.",
+    ),
+    Phrase(
+        "trace_too_short",
+        "",
+        "{sequences} sequences shorter than {tokens} tokens were left out.",
+    ),
+    Phrase(
+        "trace_few_sequences",
+        "",
+        "Only {sequences} sequences: the load variation in particular is poorly known.",
+    ),
+    Phrase(
+        "trace_never_chosen",
+        "",
+        "{share:pct} of the experts are never chosen: another model's ids, or those of one rank "
+        "of several?",
+    ),
     Phrase("length_carried", "", "{text}"),
     Phrase(
         "length_borrowed",
@@ -355,11 +375,15 @@ PHRASES = (
     Phrase("drafter_to_name", "", "write the name or path of your draft checkpoint for {name}"),
     Phrase(
         "weights_to_name",
-        "like",
-        "weights as {formats:list}: name a checkpoint in that format, such as {like}",
+        "",
+        "weights as {formats:list}: name a checkpoint in that format{like_checkpoint}",
     ),
-    Phrase("weights_to_name", "", "weights as {formats:list}: name a checkpoint in that format"),
-    Phrase("weights_to_name_sentence", "", "{weights_to_name:sentence}."),
+    Phrase(
+        "weights_to_name_sentence",
+        "",
+        "Weights as {formats:list}: name a checkpoint in that format{like_checkpoint}.",
+    ),
+    Phrase("like_checkpoint", "like", ", such as {like}"),
     Phrase(
         "schedule_ends",
         "",

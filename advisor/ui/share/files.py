@@ -124,7 +124,7 @@ def report_for(
     )
     if not extras.own:
         return report
-    alone = f"The figures are the model's: {report.verdict[:1].lower()}{report.verdict[1:]}"
+    alone = f"The figures are the model's. It says: {report.verdict}"
     return replace(report, decided=extras.own, verdict=extras.own, remarks=(alone,))
 
 
@@ -285,7 +285,7 @@ def draw_engine_files(advice: Advice) -> None:
         config = setup.config_json if setup.file_name else ""
         text = f"{setup.launch_line}\n\n{config}\n".rstrip() + "\n"
         name = f"{setup.engine}-{advice.scenario.hash}.txt"
-        help_text = plain(". ".join(setup.warnings[:1])) or None
+        help_text = next(map(plain, setup.warnings), None)
         download(
             load_engine(setup.engine).name,
             text,
