@@ -556,8 +556,7 @@ ROOFLINE_T0_S = 11e-6
 
 @dataclass(frozen=True)
 class PricedAttention:
-    """Constants of an attention core, the record behind them, and what is assumed of the cache's
-    format: a note's kind and facts."""
+    """Constants of an attention core, the record behind them, and a note's kind and facts."""
 
     cost: AttentionCost
     choice: Choice

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 
 
 class Rank(IntEnum):
-    """How much a note weighs, the heaviest first."""
+    """Weight of a note, the heaviest first."""
 
     BLOCKS = 0
     """What is asked about does not start, or does not fit."""

@@ -53,7 +53,7 @@ _T = TypeVar("_T")
 
 
 def notes_of(setup: Setup) -> tuple[Note, ...]:
-    """What a reader must know before trusting the answer, each once, the heaviest first."""
+    """Notes that a reader must know before trusting the answer, each once, the heaviest first."""
     scenario = setup.scenario
     architecture = setup.architecture
     moe = architecture.moe

@@ -187,7 +187,7 @@ def launch(advice: Advice, outcome: Outcome) -> dict[str, str]:
         return {"engine": engine, "text": "", "note": note, "title": title}
     engine_launch = engine_setup(advice, advice.scenario.engine)
     if engine_launch.problem:
-        note = f"{as_sentence(engine_launch.problem)}."
+        note = f"{engine}: {engine_launch.problem}."
         return {"engine": engine, "text": "", "note": note, "title": title}
     text = one_option_a_line(engine_launch.launch_line)
     if engine_launch.file_name:
@@ -209,11 +209,6 @@ def launch(advice: Advice, outcome: Outcome) -> dict[str, str]:
     hint = ". ".join(f"{name}: {words}" for name, words in _OPTIONS.items() if name in text)
     note = " ".join(filter(None, notes))
     return {"engine": engine, "text": text, "note": note, "hint": hint, "title": title}
-
-
-def as_sentence(text: str) -> str:
-    """A text with its first letter as a sentence has it."""
-    return f"{text[:1].upper()}{text[1:]}"
 
 
 PAGE_SLOTS = (

@@ -41,7 +41,7 @@ class ShownAnswer(Advice):
 
     @property
     def warnings(self) -> list[str]:
-        """What to know before trusting it, in sentences, the heaviest first."""
+        """Sentences to know before trusting it, the heaviest first."""
         return note_texts(self.notes)
 
     def __str__(self) -> str:

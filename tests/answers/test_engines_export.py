@@ -12,7 +12,6 @@ import pytest
 
 from advisor.answers.best_k import KRange, k_at
 from advisor.answers.engines.config import (
-    EFFECTS,
     ExportRequest,
     check_line,
     export_tags,
@@ -34,7 +33,7 @@ from advisor.physics.hardware import load_hardware
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
-from advisor.show.phrases.notes import note_text, note_texts
+from advisor.show.phrases.notes import BOOK, note_text, note_texts
 from tests.golden.engine_exports import FILE, MODEL, ONE_K, RANGES, REQUESTS, everything
 from tools.engine_code import __main__ as driver
 from tools.engine_code import sglang_side
@@ -115,7 +114,7 @@ def test_every_guard_has_a_source_a_date_and_a_range_that_is_one() -> None:
         assert engine.reviewed is not None
         assert len({guard.id for guard in engine.guards}) == len(engine.guards)
         for guard in engine.guards:
-            assert guard.effect in EFFECTS
+            assert BOOK.say("guard_effect", {"effect": guard.effect})
             assert len(guard.source) > 10
             assert guard.since is None or guard.concerns(guard.since)
             assert guard.before is None or not guard.concerns(guard.before)

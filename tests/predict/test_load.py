@@ -38,7 +38,7 @@ CHARGED = "GPUs of NVIDIA GB200 NVL72 (per GPU) is charged as among"
             "h200-sxm",
             16,
             1,
-            ["Tensor parallelism beyond a node of 8: links between nodes are not modelled"],
+            ["Tensor parallelism beyond a node of 8: links between nodes are not modeled"],
         ),
         ("charged as among", "gb200", 1, 64, [f"An exchange of tokens among 64 {CHARGED} 8"]),
         ("charged as among", "gb200", 8, 1, [f"An all-reduce among 8 {CHARGED} 4"]),

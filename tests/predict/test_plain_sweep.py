@@ -183,9 +183,9 @@ def test_a_cliff_at_512_tokens_is_foreseen_before_any_drafter_runs() -> None:
         cut.curve.speedup[at, columns], smooth.curve.speedup[at, columns], rtol=2e-3
     )
     assert np.all(cut.curve.speedup[at, 5:] < 0.6 * smooth.curve.speedup[at, 5:])
-    told = next(text for text in cut.warnings if text.startswith("Your plain sweep"))
-    assert "from 512 to 513 sequences" in told
-    assert "At batch 96 K = 5 and more run beyond it." in told
+    used = next(note for note in cut.notes if note.kind == "sweep_used")
+    assert used.facts["jumps"][0][:2] == (512, 513)
+    assert (used.facts["batch"], used.facts["beyond_k"]) == (96, 5)
     assert all(
         (item.n_draft + 1) * item.batch_start <= 512
         for item in cut.k_by_batch

@@ -1,4 +1,4 @@
-"""Notes: each kind has a rank and words, readers go by rank, and the words come from facts alone."""
+"""Notes: each kind has a rank and words, readers go by rank, words come from facts alone."""
 
 from __future__ import annotations
 

@@ -197,8 +197,7 @@ def check_draft_model(method: str, draft_model: str | None, needed: bool = False
 
 
 def only_k(request: ExportRequest) -> dict[str, Any]:
-    """The K that an engine runs which cannot vary it, and whether it is the target batch's: `k`,
-    `of_target`."""
+    """The K of an engine that cannot vary it, and whether it is the target batch's."""
     k = request.target_k or widest_k(merged_rows(request.ranges))
     return {"k": k, "of_target": bool(request.target_k)}
 

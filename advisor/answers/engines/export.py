@@ -274,7 +274,7 @@ def is_served_as(setup: Setup, name: str) -> bool:
 
 
 def format_note(setup: Setup, served: str) -> Note | None:
-    """To name a checkpoint in the weight format that is asked for. None where `served` is in
+    """A note to name a checkpoint in the format that is asked for. None where `served` is in
     it."""
     formats = sorted(
         {
