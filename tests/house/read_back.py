@@ -1,8 +1,8 @@
 """Places where a text is tested, cut or sliced by a word, each reviewed.
 
-`theirs` reads what a user, an engine or a package wrote (a file's name, a metric, an error of DuckDB
-or click), or keys and rows that are no sentence; `ours` reads a sentence of this program back, and
-has to go.
+`theirs` reads what a user, an engine or a package wrote (a file's name, a metric, an error of
+DuckDB or click), or keys and rows that are no sentence; `ours` reads a sentence of this program
+back, and has to go.
 """
 
 from __future__ import annotations
