@@ -16,7 +16,7 @@ from advisor.answers.best_k import (
     KRange,
     break_even_batch,
     draft_rows,
-    graph_texts,
+    graph_notes,
     interpolate_batches,
     k_running_at,
     kernel_cliffs,
@@ -29,6 +29,7 @@ from advisor.measured.published import PublishedRun, runs_beside
 from advisor.physics import laws
 from advisor.physics.bands import BAND_LEVEL, Draws, make_draws
 from advisor.physics.components import BY_KEY, KERNELS, OVERHEADS
+from advisor.physics.notes import Note, ranked
 from advisor.predict.curve import Curve, batches_with, curve_for, digits, graph_edges, held_sweep
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
@@ -145,7 +146,8 @@ class Advice:
     that fits."""
     curve_k: int
     """The K those two belong to."""
-    warnings: tuple[str, ...]
+    notes: tuple[Note, ...]
+    """What to know before trusting it, the heaviest first."""
 
     @property
     def band_level(self) -> float:
@@ -263,7 +265,7 @@ def _advice(
         sweet_spot_batch=sweet_spot(curve.batches, curve.speedup[:, drafting]),
         break_even_batch=break_even,
         curve_k=int(curve.drafts[drafting]),
-        warnings=_warnings(setup, curve, row, rows),
+        notes=_notes(setup, curve, row, rows),
     )
 
 
@@ -414,36 +416,24 @@ def bound_of(setup: Setup, curve: Curve, row: int) -> tuple[str, str]:
     return "bandwidth", f"Loading {load} takes {share:.0%} of a plain step."
 
 
-def _warnings(setup: Setup, curve: Curve, row: int, rows: tuple[DraftRow, ...]) -> tuple[str, ...]:
-    warnings = list(setup.warnings)
+def _notes(setup: Setup, curve: Curve, row: int, rows: tuple[DraftRow, ...]) -> tuple[Note, ...]:
+    notes = list(setup.notes)
     chosen = next(index for index, item in enumerate(rows) if item.recommended)
+    k = curve.drafts[chosen]
+    k_max = setup.scenario.k_max
     if not rows[chosen].meets_limit:
         fastest = min(item.tpot_s for item in rows) * 1e3
-        warnings.append(
-            f"No K keeps {setup.scenario.max_tpot_ms:g} ms per output token; the fastest takes "
-            f"{fastest:.2f} ms. Lower the batch or add GPUs."
-        )
+        limit = setup.scenario.max_tpot_ms
+        notes.append(Note.of("over_limit", limit_ms=limit, fastest_ms=fastest))
     if curve.extrapolated[row, chosen]:
-        warnings.append(
-            "Outside the data: kernels are calibrated to 2048 tokens a step; the likely range is "
-            "widened."
-        )
-    if chosen and curve.drafts[chosen] == setup.scenario.k_max:
-        warnings.append(
-            f"The best K is the longest considered ({setup.scenario.k_max}); raise it to look "
-            "further."
-        )
-    if setup.acceptance.extrapolated[curve.drafts[chosen]]:
-        above = (
-            f", above {setup.scenario.k_max}, the longest here"
-            if setup.acceptance.extrapolated[1:].all()
-            else ""
-        )
-        warnings.append(
-            f"The accepted length at this K is extrapolated from those it is known at{above}."
-        )
-    warnings += graph_texts(setup, curve, row, chosen)
+        notes.append(Note.of("outside_data"))
+    if chosen and k == k_max:
+        notes.append(Note.of("longest_k", k=k_max))
+    if setup.acceptance.extrapolated[k]:
+        unknown = bool(setup.acceptance.extrapolated[1:].all())
+        notes.append(Note.of("length_extrapolated", above=k_max if unknown else None))
+    notes += graph_notes(setup, curve, row, chosen)
     if (held := held_sweep(setup)) is not None:
-        warnings.append(held.text_at(float(curve.batches[row])))
-    warnings += [cliff.text for cliff in kernel_cliffs(curve, chosen or _best_drafting(rows))]
-    return tuple(dict.fromkeys(warnings))
+        notes.append(held.note_at(float(curve.batches[row])))
+    notes += [cliff.note for cliff in kernel_cliffs(curve, chosen or _best_drafting(rows))]
+    return ranked(notes)

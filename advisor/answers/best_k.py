@@ -7,8 +7,9 @@ one K.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,11 +17,11 @@ from numpy.typing import ArrayLike, NDArray
 from advisor.catalog.engines import load_engine
 from advisor.physics.acceptance import speedup
 from advisor.physics.bands import PER_K_LOG_SD
+from advisor.physics.notes import Note
 from advisor.predict.curve import Curve, Odds, draft_odds, excess_loss, recommended
 from advisor.predict.load import widest_graph
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError, Array, Tier
-from advisor.text import listed
 
 IntArray = NDArray[np.int64]
 
@@ -291,38 +292,6 @@ def meets_limit(setup: Setup, curve: Curve, row: int) -> bool:
     return bool(within_limit(setup, curve)[row].any())
 
 
-def others_text(rows: Sequence[DraftRow]) -> str:
-    """Sentence on other K that do as well as the recommended one, and the nearest's cost. Empty for
-    one K."""
-    chosen = next(item for item in rows if item.recommended)
-    others = [item for item in rows if item is not chosen and item.n_draft > 0]
-    if chosen.n_draft == 0 or not others:
-        return ""
-    equal = [item for item in others if item.as_good]
-    worse = sorted(
-        (item for item in others if not item.as_good), key=lambda item: item.expected_loss
-    )[:1]
-    clauses = []
-    if equal:
-        verb = "does" if len(equal) == 1 else "do"
-        clauses = [f"K = {_drafts_text([item.n_draft for item in equal])} {verb} as well"]
-        lead = max(item.speedup for item in equal) / chosen.speedup - 1.0
-        if lead > 0.0:
-            lead_text = f"{lead:.1%}" if lead >= 0.0005 else "under 0.1%"
-            clauses[0] += (
-                f" (the lead of {lead_text} is within the noise, so the shortest is taken)"
-            )
-    clauses += [
-        (
-            f"expected loss {chosen.expected_loss:.1%} at K = {chosen.n_draft}, "
-            f"{item.expected_loss:.1%} at K = {item.n_draft}"
-        )
-        for item in worse
-    ]
-    text = "; ".join(clauses)
-    return f"{text[0].upper()}{text[1:]}."
-
-
 def within_limit(setup: Setup, curve: Curve) -> NDArray[np.bool_]:
     """Mask of K that keep the scenario's limit on time per output token, [nB, nK]. All where there
     is none."""
@@ -336,13 +305,6 @@ def last_batch(setup: Setup, curve: Curve) -> int:
     """Largest batch of the curve that fits in memory. The curve's last where nothing fits. [-]"""
     end = int(curve.batches[-1])
     return min(setup.memory.largest_batch, end) or end
-
-
-def _drafts_text(drafts: Sequence[int]) -> str:
-    """`3`, `3 to 6` for neighbours, else `2, 4 and 5`."""
-    if len(drafts) > 2 and drafts[-1] - drafts[0] == len(drafts) - 1:
-        return f"{drafts[0]} to {drafts[-1]}"
-    return listed(list(map(str, drafts)))
 
 
 LEAST_DEPTH = 3.0 * PER_K_LOG_SD
@@ -370,14 +332,19 @@ class Cliff:
     """Highest speedup beyond. [-]"""
 
     @property
-    def text(self) -> str:
-        """The range and why, in one sentence."""
-        return (
-            f"Avoid {self.first}-{self.last} sequences at K = {self.n_draft}: a kernel switches "
-            f"above {self.first - 1} (measured), verification jumps from "
-            f"{self.before_s * 1e3:.1f} to {self.after_s * 1e3:.1f} ms, and the speedup falls "
-            f"from {self.before:.2f}x to {self.least:.2f}x before it rises again to "
-            f"{self.later:.2f}x."
+    def note(self) -> Note:
+        """The range and why."""
+        return Note.of(
+            "kernel_cliff",
+            k=self.n_draft,
+            first=self.first,
+            last=self.last,
+            switches_above=self.first - 1,
+            before_ms=self.before_s * 1e3,
+            after_ms=self.after_s * 1e3,
+            before=self.before,
+            least=self.least,
+            later=self.later,
         )
 
 
@@ -392,7 +359,7 @@ def kernel_cliffs(curve: Curve, column: int) -> tuple[Cliff, ...]:
     batches = np.log(curve.batches)
     gain = np.log(curve.speedup[:, column])
     # Rows of captured graphs grow by steps, and leaving all graphs is no kernel's doing:
-    # `graph_texts` tells of it.
+    # `graph_notes` has it.
     left = np.zeros(len(batches), bool) if curve.eager is None else curve.eager[:, column]
     rows = batches if curve.padding is None else batches + np.log(curve.padding[:, column])
     grows = np.diff(np.log(curve.verify_step_s[:, column])) / np.maximum(
@@ -433,60 +400,51 @@ LEAST_PADDING = 1.2
 """Choice of this project: padding to a captured size is reported from this ratio of rows on. [-]"""
 
 
-def graph_texts(setup: Setup, curve: Curve, row: int, column: int) -> tuple[str, ...]:
-    """Sentences on rounds at the curve's batch `row` that no captured CUDA graph holds, and on
-    padding.
+def graph_notes(setup: Setup, curve: Curve, row: int, column: int) -> list[Note]:
+    """Rounds at the curve's batch `row` that no captured CUDA graph holds, and padding.
 
-    column : of the recommended K, or 0. Where no release was named its captures are unknown: a
-        warning alone.
+    column : of the recommended K, or 0. Where no release was named its captures are unknown.
     """
-    batch = int(np.ceil(curve.batches[row] / setup.placement.attention_groups - 1e-9))
-    location = f"at batch {batch}" + (" of a rank" if setup.placement.attention_groups > 1 else "")
+    groups = setup.placement.attention_groups
+    batch = int(np.ceil(curve.batches[row] / groups - 1e-9))
+    k = int(curve.drafts[column])
+    place = {"batch": batch, "of_rank": groups > 1}
     graphs = setup.graphs
     if graphs is None or curve.eager is None or curve.padding is None:
-        return _unnamed_release(setup, batch, int(curve.drafts[column]), location)
-    texts = []
+        return _unnamed_release(setup, k, place)
+    notes = []
     outside = np.flatnonzero(curve.eager[row])
     if outside.size:
         first = int(column if curve.eager[row, column] else outside[0])
-        k = int(curve.drafts[first])
-        largest = graphs.largest(k + 1)
-        tokens = batch * (k + 1)
-        held = (
-            f"above the {largest:,} that {graphs.release} captures"
-            if tokens > largest
-            else "which none holds"
+        first_k = int(curve.drafts[first])
+        note = Note.of(
+            "graph_missing",
+            k=first_k,
+            tokens=batch * (first_k + 1),
+            release=graphs.release,
+            largest=graphs.largest(first_k + 1),
+            speedup=float(curve.speedup[row, first]),
+            every_larger_k=bool(first == outside[0] and outside.size > 1),
+            baseline_too=bool(first_k and curve.eager[row, 0]),
+            **place,
         )
-        held = held if largest else f"and {graphs.release} captures none"
-        larger_k = " and so is every larger K" if first == outside[0] and outside.size > 1 else ""
-        larger_k += "; plain decoding has none there either" if k and curve.eager[row, 0] else ""
-        texts.append(
-            f"K = {k} {location} is {tokens:,} tokens, {held}: no CUDA graph, "
-            f"{curve.speedup[row, first]:.2f}x{larger_k}. Capture sizes up to {tokens:,} hold it "
-            "(export writes them)."
-        )
+        notes.append(note)
     rows = float(curve.padding[row, column])
     if rows >= LEAST_PADDING:
-        tokens = batch * (int(curve.drafts[column]) + 1)
-        texts.append(
-            f"K = {int(curve.drafts[column])} {location} is {tokens:,} tokens and runs as "
-            f"{round(rows * tokens):,}, the next size that {graphs.release} captures: the rows "
-            "between are computed for nothing."
-        )
-    return tuple(texts)
+        tokens = batch * (k + 1)
+        runs_as = round(rows * tokens)
+        facts = {"tokens": tokens, "runs_as": runs_as, "release": graphs.release}
+        notes.append(Note.of("graph_padding", k=k, **facts, **place))
+    return notes
 
 
-def _unnamed_release(setup: Setup, batch: int, n_draft: int, location: str) -> tuple[str, ...]:
-    tokens = batch * (n_draft + 1)
-    widest = widest_graph(setup, n_draft + 1)
+def _unnamed_release(setup: Setup, k: int, place: Mapping[str, Any]) -> list[Note]:
+    tokens = place["batch"] * (k + 1)
+    widest = widest_graph(setup, k + 1)
     if setup.scenario.engine_version is not None or widest is None or tokens <= widest:
-        return ()
-    name = load_engine(setup.scenario.engine).name
-    return (
-        f"K = {n_draft} {location} is {tokens:,} tokens, above the {widest:,} that {name} "
-        "captures in CUDA graphs by default: such a step is launched kernel by kernel, which is "
-        "not charged here. Name the release (engine_version), or capture larger sizes.",
-    )
+        return []
+    engine = load_engine(setup.scenario.engine).name
+    return [Note.of("graph_unnamed", k=k, tokens=tokens, engine=engine, widest=widest, **place)]
 
 
 def sweet_spot(batches: Array, speedup: Array) -> float:

@@ -47,6 +47,7 @@ from advisor.physics.kernel_costs import (
     Network,
     StreamCost,
 )
+from advisor.physics.notes import Kind, Note
 from advisor.prediction import BAND_SIGMAS, Tier
 
 SHARPNESS = 4.0
@@ -199,9 +200,9 @@ def _kernel_costs(
             part: tuple(dict.fromkeys(texts))
             for part, texts in {**notes.sources, **others.sources}.items()
         },
-        warnings={
-            part: tuple(dict.fromkeys(texts))
-            for part, texts in {**notes.warnings, **others.warnings}.items()
+        notes={
+            part: tuple(dict.fromkeys(of_part))
+            for part, of_part in {**notes.of_parts, **others.of_parts}.items()
         },
     )
 
@@ -237,11 +238,7 @@ def _beside_experts(
     # FlashAttention 2 knows no sinks: the engine then takes a kernel that packs heads.
     if served is not None and not attention_sinks and not chip.isdisjoint(served.heads_apart):
         heads_apart = True
-        why = "reads the cache for each query head where it verifies"
-        notes.warn(
-            "attention",
-            f"Attention: {served.name} on this chip {why}; gains fall with batch and context.",
-        )
+        notes.add("attention", Note.of("heads_apart", engine=served.name))
     # Formats of the dense parts, always in this order: sources are listed as they are met.
     gemm = {dtype: _gemm(notes, dtype, scales) for dtype in dict.fromkeys(stored)}
     parts = ("attention_projection", "shared", "dense", "lm_head")
@@ -290,8 +287,8 @@ _PART: dict[str, str] = {
 
 
 class _Notes:
-    """The accelerator and engine that parts are chosen for, its records, and sources and warnings
-    by part so far."""
+    """The accelerator and engine that parts are chosen for, its records, and sources and notes by
+    part so far."""
 
     def __init__(self, hardware: Hardware, engine: str) -> None:
         self.hardware = hardware
@@ -299,21 +296,21 @@ class _Notes:
         device = hardware.kernel_table_device
         self.records = load_records(device) if device else ()
         self.sources: dict[str, list[str]] = {}
-        self.warnings: dict[str, list[str]] = {}
+        self.of_parts: dict[str, list[Note]] = {}
         self.kernels_of = ""
         measured_on = {record.hardware_id for record in self.records}
         if measured_on and hardware.id not in measured_on:
             self.kernels_of = " and ".join(
                 load_hardware(hardware_id).name for hardware_id in sorted(measured_on)
             )
-            self.warn("accelerator", f"Kernels were measured on {self.kernels_of}, the same chip.")
+            self.add("accelerator", Note.of("same_chip", chip=self.kernels_of))
 
-    def warn(self, part: str, text: str) -> None:
-        """Note a warning about one part."""
-        self.warnings.setdefault(part, []).append(text)
+    def add(self, part: str, note: Note) -> None:
+        """Keep a note on one part."""
+        self.of_parts.setdefault(part, []).append(note)
 
     def took(self, choice: Choice, part: str = "") -> None:
-        """Note a record, and a warning where it was borrowed. `part` where it is not its
+        """Keep a record's source, and a note where it was borrowed. `part` where it is not its
         operation's."""
         part = part or _PART[choice.record.op]
         source = (
@@ -322,17 +319,19 @@ class _Notes:
         )
         self.sources.setdefault(part, []).append(source)
         if choice.borrowed:
-            missing = "the chosen engine" if self.engine == "other" else self.engine
-            reason = choice.reason or f"not measured for {missing} here"
-            self.warn(part, f"{part.capitalize()}: times of {choice.borrowed} are used; {reason}.")
+            note = Note.of(
+                "kernels_borrowed",
+                part=part,
+                borrowed=choice.borrowed,
+                engine=None if self.engine == "other" else self.engine,
+                reason=choice.reason or None,
+            )
+            self.add(part, note)
 
     def roofline(self, part: str, what: str = "") -> None:
-        """Note that a part rests on the profile alone."""
-        label = (what or part).capitalize()
-        self.warn(
-            part,
-            f"{label}: not measured on {self.hardware.id}; by the data sheet, wider likely range.",
-        )
+        """Keep a note that a part rests on the profile alone."""
+        note = Note.of("kernels_unmeasured", part=what or part, hardware=self.hardware.id)
+        self.add(part, note)
 
 
 def _routed(notes: _Notes, dtype: WeightDtype, gated: bool, shape: ExpertShape | None) -> MoeCost:
@@ -452,8 +451,8 @@ def _attention(notes: _Notes, op: Operation, kv_dtype: str, part: str = "") -> A
         notes.roofline(part)
         return roofline_attention(notes.hardware, op)
     notes.took(priced.choice, part)
-    if priced.note:
-        notes.warn(part, f"{part.capitalize()}: {priced.note}")
+    if priced.note is not None:
+        notes.add(part, Note.of(priced.note[0], part=part, **priced.note[1]))
     return priced.cost
 
 
@@ -557,11 +556,11 @@ ROOFLINE_T0_S = 11e-6
 
 @dataclass(frozen=True)
 class PricedAttention:
-    """Constants of an attention core, the record behind them, and remarks on the cache's format."""
+    """Constants of an attention core, the record behind them, and a note's kind and facts."""
 
     cost: AttentionCost
     choice: Choice
-    note: str = ""
+    note: tuple[Kind, dict[str, Any]] | None = None
 
 
 def attention_cost(
@@ -585,22 +584,17 @@ def attention_cost(
     if plain is None:
         return None
     measured = any(r.op == op and r.engine == engine and _format(r) == kv_dtype for r in records)
-    reason = (
-        "its kernel was measured no faster than the 16-bit one"
-        if measured
-        else "its kernel was not measured"
-    )
-    start = f"{kv_dtype} KV cache: {reason} under {plain.record.engine} {plain.record.version}; "
+    facts = {
+        "cache": kv_dtype,
+        "measured": measured,
+        "engine": plain.record.engine,
+        "version": plain.record.version,
+    }
     if small is not None:
-        note = (
-            f"{start}the 16-bit kernel's rate at {kv_dtype} bytes is assumed, as "
-            f"{small.record.engine} reaches."
-        )
-        return PricedAttention(_cost(hardware, op, plain), plain, note)
+        facts["reached_by"] = small.record.engine
+        return PricedAttention(_cost(hardware, op, plain), plain, ("cache_rate_assumed", facts))
     slower = KV_BYTES["bf16"] / KV_BYTES[kv_dtype]
-    return PricedAttention(
-        _cost(hardware, op, plain, slower), plain, f"{start}the 16-bit cache's time is assumed."
-    )
+    return PricedAttention(_cost(hardware, op, plain, slower), plain, ("cache_time_assumed", facts))
 
 
 def _refused(records: tuple[FitRecord, ...], record: FitRecord) -> bool:

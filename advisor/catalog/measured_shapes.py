@@ -25,6 +25,7 @@ from advisor.physics.architecture import Architecture, Mixer, WeightDtype
 from advisor.physics.attention import core_cost
 from advisor.physics.hardware import Hardware
 from advisor.physics.kernel_costs import AttentionModule, KernelCosts, Knots, MeasuredLayer, MoeCost
+from advisor.physics.notes import Note
 from advisor.physics.step import MoeShape, Placement, expert_shape, routed_time
 
 
@@ -59,9 +60,9 @@ def with_measured_shape(
         return costs
     table, layer = measured
     tokens = list(layer.tokens)
-    if aside := _far_from_form(layer):
-        warnings = {**costs.warnings, "experts": (*costs.warnings.get("experts", ()), aside)}
-        return dataclasses.replace(costs, warnings=warnings)
+    if (aside := _far_from_form(layer)) is not None:
+        notes = {**costs.notes, "experts": (*costs.notes.get("experts", ()), aside)}
+        return dataclasses.replace(costs, notes=notes)
     _, _, engine, version, dtype, *_ = table.fit_id.split("/")
     reason = costs.routed.reason or "measured this shape"
     because = f"{engine} {version}, {dtype}, {reason}, at {len(tokens)} token counts"
@@ -128,18 +129,19 @@ def monotone_knots(
     return tuple(zip(at.tolist(), (joined / form(at)).tolist(), strict=True))
 
 
-def _far_from_form(layer: MeasuredLayer) -> str:
-    """What to say of rows beyond MAX_FACTOR. Empty when there are none."""
+def _far_from_form(layer: MeasuredLayer) -> Note | None:
+    """Note on rows beyond MAX_FACTOR. None when there are none."""
     tokens, factors = np.array(layer.knots).T
     far = np.abs(np.log(factors)) > np.log(MAX_FACTOR)
     if not far.any():
-        return ""
+        return None
     tokens = tokens[far]
     worst = factors[np.argmax(np.abs(np.log(factors)))]
-    return (
-        f"Experts: this shape was measured at {worst:.2g} times the kernel's fitted time "
-        f"({tokens.min():,.0f} to {tokens.max():,.0f} tokens), as if not tuned for it; the fit is "
-        "assumed. Check on your own GPU."
+    return Note.of(
+        "shape_untuned",
+        factor=float(worst),
+        first_tokens=float(tokens.min()),
+        last_tokens=float(tokens.max()),
     )
 
 
@@ -205,23 +207,23 @@ def with_attention_modules(
     damaged."""
     modules: dict[Mixer, AttentionModule] = {}
     sources = dict(costs.sources)
-    warnings = dict(costs.warnings)
+    notes = dict(costs.notes)
     for mixer in architecture.mixers:
         measured = _serving(hardware, architecture, mixer, tensor_parallel, engine, kv_dtype)
         if measured is None:
             continue
-        table, modules[mixer], warning = measured
+        table, modules[mixer], note = measured
         part = "latent attention" if mixer.kind in ("mla", "sparse") else "attention"
         text = (
             f"whole attention layers measured: {table.id} ({table.n_rows} rows; "
             "aiconfigurator-core, Apache-2.0)"
         )
         sources[part] = (*sources.get(part, ()), text)
-        if warning:
-            warnings[part] = (*warnings.get(part, ()), warning)
+        if note is not None:
+            notes[part] = (*notes.get(part, ()), note)
     log_sd = _spread(costs, architecture, modules)
     return dataclasses.replace(
-        costs, modules=modules, attention_log_sd=log_sd, sources=sources, warnings=warnings
+        costs, modules=modules, attention_log_sd=log_sd, sources=sources, notes=notes
     )
 
 
@@ -246,7 +248,7 @@ def _serving(
     tensor_parallel: int,
     engine: str,
     kv_dtype: str,
-) -> tuple[ModuleTable, AttentionModule, str] | None:
+) -> tuple[ModuleTable, AttentionModule, Note | None] | None:
     if not _operation(mixer):  # no table times such layers whole
         return None
     tables = load_modules(hardware.kernel_table_device) if hardware.kernel_table_device else ()
@@ -262,8 +264,8 @@ def serving_module(
     engine: str,
     kv_dtype: str,
     bandwidth_bytes_per_s: float,
-) -> tuple[ModuleTable, AttentionModule, str] | None:
-    """Table that serves a mixer's layers, as `attention` reads it, with a warning where borrowed.
+) -> tuple[ModuleTable, AttentionModule, Note | None] | None:
+    """Table that serves a mixer's layers, as `attention` reads it, with a note where borrowed.
 
     Another engine's table is borrowed. The engine's own table, unless another engine's single
     sequence is MAX_GAP times quicker; else the quickest there. None where no table has this layer's
@@ -296,26 +298,26 @@ def serving_module(
         if engines_table is None or _alone_us(engines_table) > MAX_GAP * _alone_us(quickest)
         else engines_table
     )
-    warning = ""
-    if table.engine != engine:
-        missing = "the chosen engine" if engine == "other" else engine
-        reason = f"not measured for {missing}"
-        if engines_table is not None:
-            name = f"{engines_table.engine} {engines_table.version}"
-            others = f"under {quickest.engine}"
-            alone = (
-                f"{_alone_us(engines_table):.0f} us for one sequence, {_alone_us(quickest):.0f} "
-                f"{others}"
-            )
-            reason = f"{name}'s were timed with launch gaps ({alone})"
-        warning = f"Attention layers: {reason}; those of {table.engine} {table.version} are used."
+    note = None
+    of_table = {"by_engine": table.engine, "by_version": table.version}
+    if engines_table is not None and table is not engines_table:
+        note = Note.of(
+            "layers_with_gaps",
+            engine=engine,
+            version=engines_table.version,
+            alone_us=_alone_us(engines_table),
+            quickest_us=_alone_us(quickest),
+            **of_table,
+        )
+    elif engines_table is None:
+        note = Note.of("layers_borrowed", engine=None if engine == "other" else engine, **of_table)
     borrowed = table.engine != engine or names[0] != _FORMATS.get(stored)
     log_sd = math.hypot(table.log_sd, BORROWED_LOG_SD) if borrowed else table.log_sd
     because = (
         f"{table.engine} {table.version}, {table.gemm_dtype}, {table.n_heads} heads, this very "
         "layer measured"
     )
-    return table, served(table, mixer.kind == "mla", log_sd, because, borrowed), warning
+    return table, served(table, mixer.kind == "mla", log_sd, because, borrowed), note
 
 
 ONE_BLOCK = 16

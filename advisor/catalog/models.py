@@ -441,6 +441,8 @@ class ModelName(Frozen):
     """Repository of the known release that the name is, else None."""
     note: str = ""
     """What was concluded rather than read, as half a sentence; empty where nothing was."""
+    is_short: bool = False
+    """Whether the name is short of what tells the model from others, and was taken for it."""
 
 
 def resolve_model_name(text: str) -> ModelName | None:
@@ -469,7 +471,10 @@ def resolve_model_name(text: str) -> ModelName | None:
             resolved = _with_rest(model_id, words, length)
             note = f"taken for {model_profile(model_id).name}"
             return resolved and resolved.model_copy(
-                update={"note": f"{note}; {resolved.note}" if resolved.note else note}
+                update={
+                    "note": f"{note}; {resolved.note}" if resolved.note else note,
+                    "is_short": True,
+                }
             )
     return None
 
@@ -487,10 +492,8 @@ def other_checkpoint(text: str) -> str | None:
         r"([^/]+)/[^/]+", text.strip()
     )
     maker = maker_match[1] if maker_match else ""
-    is_own = _words(name) in map(
-        _words, (repository_name, profile.name, profile.id)
-    ) or resolved.note.startswith("taken for")
-    if is_own and maker.lower() in ("", organisation.lower()):
+    is_own = _words(name) in map(_words, (repository_name, profile.name, profile.id))
+    if (is_own or resolved.is_short) and maker.lower() in ("", organisation.lower()):
         return None
     alias = next(
         (

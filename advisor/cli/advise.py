@@ -24,6 +24,7 @@ from advisor.predict.scenario_fields import MAX_BATCH
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
 from advisor.show.phrases.answer import BOOK, SLOTS
+from advisor.show.phrases.notes import note_texts
 from advisor.show.phrases.schedule import BOOK as SCHEDULE_BOOK
 from advisor.show.phrases.schedule import TEXTS
 from advisor.show.table import Table, matrix
@@ -279,7 +280,8 @@ def advice_document(advice: Advice, outcome: Outcome | None = None) -> dict[str,
             "kv_cache": setup.cache.sentence,
             "acceptance_source": setup.acceptance.source,
             "sources": setup.sources,
-            "warnings": advice.warnings,
+            "warnings": note_texts(advice.notes),
+            "notes": advice.notes,
         }
     )
 
@@ -328,7 +330,7 @@ def explain(scenario: Scenario, n_draft: int | None, nearby: bool, as_json: bool
         measurements = {
             "kernels_nearby": kernels,
             "speedups_nearby": speedups,
-            "warnings": advice.warnings,
+            "warnings": note_texts(advice.notes),
         }
         document = {
             "scenario_hash": advice.setup.scenario.hash,
@@ -356,7 +358,7 @@ def explain(scenario: Scenario, n_draft: int | None, nearby: bool, as_json: bool
     out.say("\nConstants")
     out.print_table(Table(CONSTANTS, list(dict.fromkeys(derivation.constants))).on_paper())
     _print_nearby(kernels, speedups)
-    out.print_labelled("warning", advice.warnings)
+    out.print_labelled("warning", note_texts(advice.notes))
 
 
 def _print_nearby(kernels: list[dict[str, Any]], speedups: list[dict[str, Any]]) -> None:

@@ -18,6 +18,7 @@ from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, carried_text, example_ids, load_example
 from advisor.predict.setup import Setup
 from advisor.prediction import Tier
+from advisor.show.phrases.notes import note_texts
 from advisor.text import counted, csv_text
 
 _CELLS_NAMED = 4
@@ -59,7 +60,7 @@ def curve(
         )
         if text
     ]
-    print_labelled("warning", [*setup.warnings, *more], err=True)
+    print_labelled("warning", [*note_texts(setup.notes), *more], err=True)
 
 
 def _beside(

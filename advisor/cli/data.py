@@ -59,6 +59,7 @@ from advisor.predict.scenario_fields import FIELDS
 from advisor.predict.setup import Setup, traffic_of
 from advisor.prediction import AdvisorError
 from advisor.profiles import is_there
+from advisor.show.phrases.notes import note_texts
 from advisor.show.table import Column, Table, matrix
 from advisor.show.words.diagnosis import DiagnosisView, diagnosis_document, view_of
 from advisor.show.words.expert_ranks import document as ranks_document
@@ -67,7 +68,7 @@ from advisor.show.words.expert_ranks import (
     exchange_text,
     layout_table,
     rank_table,
-    warnings,
+    warning_notes,
 )
 from advisor.show.words.expert_ranks import notes as ranks_notes
 from advisor.show.words.expert_ranks import verdict as ranks_verdict
@@ -492,6 +493,7 @@ def trace(
     if as_json:
         out.print_json(
             {"file": read.file_name, "layout": read.layout, "routing": routing, **vars(trace_fit)}
+            | {"warnings": note_texts(trace_fit.notes)}
         )
         return
     click.echo(
@@ -510,7 +512,7 @@ def trace(
     )
     click.echo(f"overlap of unrelated tokens: {trace_fit.fit.unrelated_overlap:.3f}\n")
     out.print_table(Table(_UNIONS, trace_fit.unions))
-    out.print_labelled("warning", trace_fit.warnings)
+    out.print_labelled("warning", note_texts(trace_fit.notes))
     click.echo(f"\nTo use it: --routing {routing}")
     if output is not None:
         click.echo(f"With expert-parallel ranks also: --expert-loads {output}")
@@ -609,7 +611,7 @@ def expert_ranks(
         out.print_table(exchange_table(answer))
     click.echo()
     out.print_labelled("note", ranks_notes(answer))
-    out.print_labelled("warning", warnings(answer))
+    out.print_labelled("warning", note_texts(warning_notes(answer)))
 
 
 def counted_ranks(scenario: Scenario) -> RanksAnswer:

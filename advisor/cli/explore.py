@@ -23,6 +23,7 @@ from advisor.cli import asked, example_of
 from advisor.cli import output as out
 from advisor.cli.own import hardware_asked, own_fields
 from advisor.physics.hardware import gpus_of_node, hardware_ids, load_hardware
+from advisor.physics.notes import ranked
 from advisor.predict.scenario import (
     Scenario,
     build_scenario,
@@ -33,6 +34,7 @@ from advisor.predict.scenario import (
 from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, RANK_FIELDS
 from advisor.prediction import AdvisorError
 from advisor.profiles import is_there, read_file, unknown_id
+from advisor.show.phrases.notes import note_text, note_texts
 from advisor.show.table import Table, matrix
 from advisor.text import counted, token_count
 
@@ -394,7 +396,7 @@ def _show_rows(plan: SweepPlan, csv_file: Path | None, as_json: bool) -> pd.Data
         )
     import pandas as pd
 
-    from advisor.answers.explore.cells import kernel_warnings_of, sweep_rows, with_prices
+    from advisor.answers.explore.cells import kernel_notes_of, sweep_rows, with_prices
     from advisor.show.words.sweep import fastest_of_each, reasons_texts
     from advisor.text import frame_csv
 
@@ -430,13 +432,13 @@ def _show_rows(plan: SweepPlan, csv_file: Path | None, as_json: bool) -> pd.Data
     if csv_file is not None:
         out.say(f"{counted(len(rows), 'row')} written to {csv_file}")
     out.print_labelled("not possible", refused)
-    lacks = kernel_warnings_of(
+    lacks = kernel_notes_of(
         (combination for index in range(plan.n_parts) for combination in plan.part(index)),
         plan.batches[0],
     )
-    for text, number in lacks.items():
+    for note, number in lacks.items():
         some = "" if number == plan.n_curves else f", {number} of {plan.n_curves} combinations"
-        out.print_labelled(f"warning{some}", [text])
+        out.print_labelled(f"warning{some}", [note_text(note)])
     return best
 
 
@@ -539,7 +541,7 @@ def _map(scenario: Scenario, varied: Mapping[str, tuple[Any, ...]], as_json: boo
     click.echo()
     out.print_labelled("note", acceptance_texts(speedup_map))
     row, _ = speedup_map.at(scenario.context_tokens, scenario.batch_size)
-    out.print_labelled("warning", speedup_map.setups[row].warnings)
+    out.print_labelled("warning", note_texts(speedup_map.setups[row].notes))
     words = [
         *asked.typed_words("context_tokens", "batch_size"),
         "--context",
@@ -585,12 +587,10 @@ def _compare(ctx: click.Context, csv_file: Path | None, as_json: bool) -> None:
         return
     out.print_table(table)
     out.say(f"\n{finding(advices, names)}")
-    for warning in dict.fromkeys(text for advice in advices for text in advice.warnings):
-        of = [
-            name for name, advice in zip(names, advices, strict=True) if warning in advice.warnings
-        ]
+    for note in ranked(note for advice in advices for note in advice.notes):
+        of = [name for name, advice in zip(names, advices, strict=True) if note in advice.notes]
         prefix = "" if len(of) == len(names) else f"{'; '.join(of)}: "
-        out.print_labelled("warning", [f"{prefix}{warning}"])
+        out.print_labelled("warning", [f"{prefix}{note_text(note)}"])
     fastest = max(range(len(texts)), key=lambda at: advices[at].recommendation.tokens_per_s_per_gpu)
     kind = (
         "--example"

@@ -30,8 +30,10 @@ from advisor.answers.simulation.compare import (
 from advisor.answers.simulation.simulator import DEFAULT_PASSAGE_TOKENS, DEFAULT_SPREAD
 from advisor.cli import output as out
 from advisor.cli.asked import ScenarioCommand, typed_words
+from advisor.physics.notes import Rank
 from advisor.predict.scenario import Scenario
 from advisor.profiles import read_file, shown_path
+from advisor.show.phrases.notes import checked_by, note_texts
 from advisor.show.phrases.schedule import BOOK, TEXTS
 from advisor.show.table import Column, Table
 from advisor.show.words.answer import accepted_length_text, k_by_batch_table, k_by_context_table
@@ -62,7 +64,8 @@ def schedule(
                 "k_by_batch_says": BOOK.says(TEXTS, runtime_schedule.facts),
                 "k_by_context": context_values(runtime_schedule.at_contexts),
                 "gain": runtime_schedule.gain,
-                "warnings": runtime_schedule.setup.warnings,
+                "warnings": note_texts(runtime_schedule.setup.notes),
+                "notes": runtime_schedule.setup.notes,
             }
         )
         return
@@ -82,7 +85,7 @@ def schedule(
         )
     length_text = accepted_length_text(runtime_schedule.setup)
     out.say(f"\nTable: context {scenario.context_tokens:,}. {length_text}")
-    out.print_labelled("warning", runtime_schedule.setup.warnings)
+    out.print_labelled("warning", note_texts(runtime_schedule.setup.notes))
     if scenario.drafter_id != "none":
         head = (
             ["--draft-model", DRAFT_MODEL_PLACEHOLDER]
@@ -131,7 +134,8 @@ def export(
     exported = export_scenario(
         runtime_schedule.setup, ranges, scenario.engine, folder=output, contexts=contexts, **launch
     )
-    files = write_export(exported, output)
+    files = write_export(exported, output, checked_by(exported.notes))
+    setup_notes = runtime_schedule.setup.notes
     gain_texts = _said_of_export(runtime_schedule, by_batch) if static_k is None else ()
     if as_json:
         out.print_json(
@@ -140,7 +144,8 @@ def export(
                 "config": exported.config,
                 "launch_line": exported.launch_line,
                 "files": [str(file) for file in files],
-                "warnings": (*runtime_schedule.setup.warnings, *exported.warnings),
+                "warnings": [*note_texts(setup_notes), *note_texts(exported.notes, "bare")],
+                "notes": (*setup_notes, *exported.notes),
                 "k_by_batch": [range_values(item) for item in ranges],
                 "k_by_batch_says": gain_texts,
                 "scenario_hash": scenario.hash,
@@ -152,12 +157,10 @@ def export(
     click.echo(f"\n{exported.launch_line}\n")
     for text in (*gain_texts, accepted_length_text(runtime_schedule.setup)):
         out.say(text)
-    notes = [text for text in exported.warnings if text.startswith(("checked by", "note: "))]
-    out.print_labelled("note", [text.removeprefix("note: ") for text in notes])
-    setup_warnings = runtime_schedule.setup.warnings
-    repeated = [text for text in exported.warnings if f"{text}." in setup_warnings]
-    warnings = [text for text in exported.warnings if text not in (*notes, *repeated)]
-    out.print_labelled("warning", (*setup_warnings, *warnings))
+    notices = [note for note in exported.notes if note.rank is Rank.NOTICE]
+    out.print_labelled("note", note_texts(notices, "labelled"))
+    warnings = [note for note in exported.notes if note not in (*notices, *setup_notes)]
+    out.print_labelled("warning", [*note_texts(setup_notes), *note_texts(warnings)])
 
 
 def _said_of_export(runtime_schedule: RuntimeSchedule, by_batch: bool) -> tuple[str, ...]:
@@ -257,7 +260,7 @@ def simulate(
         names = ("plan", "requests", "complete", "best_static_k")
         outcome = {name: getattr(report, name) for name in names} | {"policies": report.outcomes}
         question = {"scenario": scenario, "scenario_hash": scenario.hash, "process": kind}
-        out.print_json(question | outcome | {"warnings": runtime_schedule.setup.warnings})
+        out.print_json(question | outcome | {"warnings": note_texts(runtime_schedule.setup.notes)})
         return
     out.print_table(Table(_POLICIES, report.outcomes))
     out.say(
@@ -269,7 +272,7 @@ def simulate(
     out.say(report.load_note)
     if kind != "trace":
         out.say(accepted_length_text(runtime_schedule.setup))
-    out.print_labelled("warning", runtime_schedule.setup.warnings)
+    out.print_labelled("warning", note_texts(runtime_schedule.setup.notes))
     if not report.complete:
         out.say(
             f"note: {plan.iterations} iterations ended before all requests were served; raise "

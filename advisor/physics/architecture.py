@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
+from advisor.physics.notes import Note
 from advisor.prediction import AdvisorError, Confidence, Frozen
 
 Numbers = npt.ArrayLike
@@ -160,6 +161,8 @@ class Architecture(Frozen):
     confidence: Confidence = "medium"
     sources: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    """Assumptions made in reading its configuration."""
+    notes: tuple[Note, ...] = ()
     extra_params: int = 0
     """Parameters outside the groups above (final norm, latent projections): counted, negligible in
     time."""

@@ -4,7 +4,7 @@ layout of experts."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -25,6 +25,7 @@ from advisor.physics.expert_ranks import (
     windows,
 )
 from advisor.physics.kernel_costs import MoeCost
+from advisor.physics.notes import Note
 from advisor.physics.step import MoeShape, Placement, routed_time
 from advisor.prediction import AdvisorError, Array
 from advisor.profiling.routing_draw import fitted_loads
@@ -65,7 +66,7 @@ class Traffic:
     fit: TraceFit | None = None
     correlation: tuple[float, float] = (0.0, 0.0)
     """Affinity and stickiness of draws where there is no trace. [-]"""
-    warnings: tuple[str, ...] = field(default=())
+    notes: tuple[Note, ...] = ()
 
     @property
     def routing(self) -> str | None:
@@ -122,12 +123,9 @@ def traffic_of_trace(
             f"no sequence of the trace has {longest} tokens, as many as a step verifies; give "
             "longer ones"
         )
-    notes = list(fit.warnings)
+    notes = list(fit.notes)
     if len(long_sequences) < ENOUGH_TO_HALVE:
-        notes.append(
-            f"{len(long_sequences)} sequences cannot be halved: placements are planned and judged "
-            "on the same tokens, so what balancing brings is overstated"
-        )
+        notes.append(Note.of("trace_not_halved", sequences=len(long_sequences)))
     because = f"counted on {len(long_sequences)} sequences, {len(fit.layers)} layers of your trace"
     return Traffic(
         "trace",
@@ -136,7 +134,7 @@ def traffic_of_trace(
         because,
         long_sequences,
         fit,
-        warnings=tuple(notes),
+        notes=tuple(notes),
     )
 
 
@@ -163,25 +161,19 @@ def traffic_of_loads(counts: Array, router: Router) -> Traffic:
     loads = fitted_loads(counts, moe.n_active)
     _, phi, rho = router.spread
     because = f"drawn from your loads of {len(loads)} layers, taken to stay as they are"
-    notes = loads_warnings(counts, moe)
-    return Traffic("loads", loads, moe.n_active, because, correlation=(phi, rho), warnings=notes)
+    notes = loads_notes(counts, moe)
+    return Traffic("loads", loads, moe.n_active, because, correlation=(phi, rho), notes=notes)
 
 
-def loads_warnings(loads: Array, moe: Moe) -> tuple[str, ...]:
+def loads_notes(loads: Array, moe: Moe) -> tuple[Note, ...]:
     """Doubts about loads of experts, [layers, N], of a model."""
-    warnings = []
+    notes = []
     idle = int((loads.sum(axis=0) == 0.0).sum())
     if len(loads) < moe.count:
-        warnings.append(
-            f"the loads are of {len(loads)} of {moe.count:g} routed layers; the others are taken "
-            "to be like them"
-        )
+        notes.append(Note.of("loads_of_some_layers", layers=len(loads), routed_layers=moe.count))
     if idle:
-        warnings.append(
-            f"{idle} of {moe.n_experts} experts have no load in any layer; are the loads of this "
-            "model?"
-        )
-    return tuple(warnings)
+        notes.append(Note.of("experts_without_load", idle=idle, experts=moe.n_experts))
+    return tuple(notes)
 
 
 def traffic_of_preset(router: Router, rng: np.random.Generator) -> Traffic:

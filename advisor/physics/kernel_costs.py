@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from advisor.physics import laws
+from advisor.physics.notes import Note
 from advisor.prediction import Array, Tier
 
 
@@ -400,7 +401,7 @@ class KernelCosts:
     """Name of the accelerator with the same chip whose kernels these are; empty: the accelerator's
     own, or none."""
     sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    warnings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    notes: Mapping[str, tuple[Note, ...]] = field(default_factory=dict)
     """By part: accelerator, experts, projections, attention, latent attention, recurrent state,
     all-reduce, expert exchange."""
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.physics.notes import Note
 from advisor.physics.touched_experts import (
     PARAMETERS,
     expected_experts,
@@ -103,7 +104,7 @@ class TraceFit:
     """Layers of the trace that route; the others chose the same experts throughout, as dense layers
     do."""
     unions: tuple[UnionRow, ...]
-    warnings: tuple[str, ...]
+    notes: tuple[Note, ...]
 
     @property
     def largest_error(self) -> float:
@@ -136,13 +137,10 @@ def fit_sequences(sequences: Sequence[NDArray[np.integer]], n_experts: int) -> T
     rng = np.random.default_rng(
         0
     )  # of the half-samples behind the intervals, and of the batches that are counted
-    long, warnings = _long_enough(sequences)
+    long, notes = _long_enough(sequences)
     layers, left_out = _routing_layers(long, n_experts)
     if left_out:
-        warnings.append(
-            f"{left_out} of {left_out + len(layers)} layers choose the same experts for every "
-            "token: dense"
-        )
+        notes.append(Note.of("trace_dense", dense=left_out, layers=left_out + len(layers)))
     routed = [np.ascontiguousarray(ids[:, layers]) for ids in long]
     size = (len(routed), len(layers))
     n_active = routed[0].shape[2]
@@ -155,7 +153,7 @@ def fit_sequences(sequences: Sequence[NDArray[np.integer]], n_experts: int) -> T
     lags = np.empty((*size, LAGS))
     for row, ids in enumerate(routed):
         use[row], lags[row] = _statistics(ids, n_experts)
-    warnings += _never_chosen(use, sum(map(len, routed)), n_active)
+    notes += _never_chosen(use, sum(map(len, routed)), n_active)
     unrelated = _unrelated(use, n_active)
     fit = _routing_fit(use, lags, unrelated, (n_experts, n_active), rng)
     return TraceFit(
@@ -166,7 +164,7 @@ def fit_sequences(sequences: Sequence[NDArray[np.integer]], n_experts: int) -> T
         n_tokens=sum(len(ids) for ids in routed),
         layers=tuple(layers),
         unions=tuple(_unions(routed, n_experts, n_active, fit, rng)),
-        warnings=tuple(warnings),
+        notes=tuple(notes),
     )
 
 
@@ -203,8 +201,8 @@ def _routing_fit(
 
 def _long_enough(
     sequences: Sequence[NDArray[np.integer]],
-) -> tuple[list[NDArray[np.integer]], list[str]]:
-    warnings = []
+) -> tuple[list[NDArray[np.integer]], list[Note]]:
+    notes = []
     shapes = {ids.shape[1:] for ids in sequences}
     if len(shapes) > 1 or any(ids.ndim != 3 for ids in sequences):
         raise AdvisorError(
@@ -218,14 +216,11 @@ def _long_enough(
             "(several files can be given together), 20 x 64 tokens are good"
         )
     if len(long) < len(sequences):
-        warnings.append(
-            f"{len(sequences) - len(long)} sequences shorter than {MIN_TOKENS} tokens were left out"
-        )
+        short = len(sequences) - len(long)
+        notes.append(Note.of("trace_too_short", sequences=short, tokens=MIN_TOKENS))
     if len(long) < FEW_SEQUENCES:
-        warnings.append(
-            f"only {len(long)} sequences: the load variation in particular is poorly known"
-        )
-    return long, warnings
+        notes.append(Note.of("trace_few_sequences", sequences=len(long)))
+    return long, notes
 
 
 def _routing_layers(sequences: list[NDArray[np.integer]], n_experts: int) -> tuple[list[int], int]:
@@ -265,15 +260,12 @@ def _statistics(ids: NDArray[np.integer], n_experts: int) -> tuple[Array, Array]
     return chosen.mean(axis=0), np.stack(overlap, axis=1)
 
 
-def _never_chosen(use: NDArray[np.float32], n_tokens: int, n_active: int) -> list[str]:
-    """A sentence when more experts were never chosen than so many tokens leave out."""
+def _never_chosen(use: NDArray[np.float32], n_tokens: int, n_active: int) -> list[Note]:
+    """A note when more experts were never chosen than so many tokens leave out."""
     never = float((use.max(axis=0) == 0).mean())
     if never <= MAX_NEVER or n_tokens * n_active < ENOUGH_CHOICES * use.shape[2]:
         return []
-    return [
-        f"{never:.0%} of the experts are never chosen: another model's ids, or those of one rank "
-        "of several?"
-    ]
+    return [Note.of("trace_never_chosen", share=never)]
 
 
 def _unrelated(use: NDArray[np.float32], n_active: int) -> Array:

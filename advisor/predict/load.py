@@ -1,4 +1,4 @@
-"""From a scenario's ids and strings to the loaded things the formulas need, with warnings and
+"""From a scenario's ids and strings to the loaded things the formulas need, with notes and
 sources."""
 
 from __future__ import annotations
@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from advisor.catalog.adjustment import check_adjustment, parse_adjustment
 from advisor.catalog.engines import (
@@ -28,9 +28,10 @@ from advisor.physics.acceptance import Acceptance, parse_acceptance
 from advisor.physics.architecture import MATRICES, Architecture, parameter_counts
 from advisor.physics.attention import attending_layers
 from advisor.physics.draft import Drafter, draft_architecture, load_drafter
-from advisor.physics.expert_loads import loads_warnings
+from advisor.physics.expert_loads import loads_notes
 from advisor.physics.hardware import Hardware, compute_dtype, gpus_of_node, load_hardware
-from advisor.physics.memory import GIB, MemoryFit
+from advisor.physics.memory import GIB
+from advisor.physics.notes import Note, ranked
 from advisor.physics.step import Placement
 from advisor.predict.plain_sweep import PlainSweep, not_of, parse_sweep
 from advisor.predict.scenario import Scenario
@@ -48,92 +49,60 @@ from advisor.predict.setup import (
 )
 from advisor.prediction import AdvisorError
 
-ASSUMED_IMBALANCE = (
-    "Expert-parallel imbalance follows an assumed formula; it has not been measured. Loads of "
-    "your experts (--expert-loads, or a routing trace dropped on Measure) replace it by counts."
-)
-
-FORCED = "Your refit was rejected by its checks and is forced all the same."
-
-BORROWED = "The accepted length is borrowed"
-"""How the warning begins."""
+_T = TypeVar("_T")
 
 
-def warnings_of(setup: Setup) -> tuple[str, ...]:
-    """Warnings that a reader must know before trusting the answer, each once."""
+def notes_of(setup: Setup) -> tuple[Note, ...]:
+    """Notes that a reader must know before trusting the answer, each once, the heaviest first."""
     scenario = setup.scenario
     architecture = setup.architecture
-    placement = setup.placement
-    is_forced = setup.adjustment is not None and setup.adjustment.forced
-    warnings = [FORCED] if is_forced else []
-    warnings += [
-        *_memory_warnings(scenario, setup.memory, placement),
-        *block_warnings(setup),
-        *architecture.warnings,
-        *_placement_warnings(setup),
-        *_node_warnings(setup),
-        *_format_warnings(setup),
-        *_release_warnings(setup),
-        *_graph_warnings(setup),
-        *_piece_warnings(setup),
-        *_sweep_warnings(setup),
-        *kernel_warnings(setup),
+    moe = architecture.moe
+    notes = [
+        *_memory_notes(setup),
+        *block_notes(setup),
+        *(Note.of("read", text=text) for text in architecture.warnings),
+        *architecture.notes,
+        *_placement_notes(setup),
+        *_node_notes(setup),
+        *_format_notes(setup),
+        *_release_notes(setup),
+        *_graph_notes(setup),
+        *_piece_notes(setup),
+        *_sweep_notes(setup),
+        *kernel_notes(setup),
     ]
-    warnings += setup.acceptance.remarks
+    if setup.adjustment is not None and setup.adjustment.forced:
+        notes.append(Note.of("refit_forced"))
+    notes += [Note.of("length_carried", text=text) for text in setup.acceptance.remarks]
     if setup.acceptance.borrowed:
-        source = setup.acceptance.source
-        warnings.append(f"{BORROWED}: {source}. Give your own for a narrower range.")
-    loads = (
-        None
-        if architecture.moe is None
-        else own_loads(scenario, architecture.name, architecture.moe)
-    )
-    if architecture.moe is not None and loads is not None:
-        warnings += [
-            f"{text[0].upper()}{text[1:]}." for text in loads_warnings(loads, architecture.moe)
-        ]
-    warnings += _imbalance_notes(setup)
-    if architecture.moe and architecture.moe.n_active == 1 and scenario.routing == "auto":
-        warnings.append(
-            "No top-1 router has been measured; its routing correlation is a class default."
-        )
-    return tuple(dict.fromkeys(warnings))
+        notes.append(Note.of("length_borrowed", source=setup.acceptance.source))
+    loads = None if moe is None else own_loads(scenario, architecture.name, moe)
+    if moe is not None and loads is not None:
+        notes += loads_notes(loads, moe)
+    notes += _imbalance_notes(setup)
+    if moe is not None and moe.n_active == 1 and scenario.routing == "auto":
+        notes.append(Note.of("top_1_unmeasured"))
+    return ranked(notes)
 
 
-def kernel_warnings(setup: Setup) -> list[str]:
-    """Warnings of kernels that are not measured for the setup, with what stands in for them."""
-    return _of(setup.costs.warnings, _parts(setup.architecture, setup.placement))
+def kernel_notes(setup: Setup) -> list[Note]:
+    """Notes on kernels that are not measured for the setup, with what stands in for them."""
+    return _of(setup.costs.notes, _parts(setup.architecture, setup.placement))
 
 
-def _imbalance_notes(setup: Setup) -> list[str]:
+def _imbalance_notes(setup: Setup) -> list[Note]:
     """Basis of the slowest expert-parallel rank: assumed, or counted, and then what that leaves
     open."""
-    scenario = setup.scenario
     placement = setup.placement
-    has_loads = scenario.expert_loads is not None
-    copies = scenario.redundant_experts
+    copies = setup.scenario.redundant_experts
     if placement.expert_parallel == 1:
-        return (
-            []
-            if copies is None
-            else ["On one expert-parallel rank copies of experts change nothing."]
-        )
+        return [] if copies is None else [Note.of("copies_change_nothing")]
     if placement.balance is None:
-        return [ASSUMED_IMBALANCE]
-    origin = "your loads of experts, taken to stay as they are"
-    if not has_loads:
-        origin = "loads with the routing preset's spread, which experts are hot drawn by chance"
-    notes = [f"The slowest expert-parallel rank is counted on {origin}; it has not been measured."]
+        return [Note.of("imbalance_assumed")]
+    notes = [Note.of("imbalance_counted", own=setup.scenario.expert_loads is not None)]
     if copies is not None:
-        rounded = (
-            f" ({placement.redundant} copies, to fill the ranks evenly)"
-            if placement.redundant != copies
-            else ""
-        )
-        notes.append(
-            f"The balanced layout{rounded} is planned on the loads that it is judged with: real "
-            "loads drift in between."
-        )
+        rounded = placement.redundant if placement.redundant != copies else None
+        notes.append(Note.of("layout_planned", rounded=rounded))
     return notes
 
 
@@ -176,41 +145,47 @@ def _parts(architecture: Architecture, placement: Placement) -> tuple[str, ...]:
     return tuple(part for part, needed in used.items() if needed)
 
 
-def _of(notes: Mapping[str, tuple[str, ...]], parts: tuple[str, ...]) -> list[str]:
-    return [text for part in parts for text in notes.get(part, ())]
+def _of(texts: Mapping[str, tuple[_T, ...]], parts: tuple[str, ...]) -> list[_T]:
+    return [text for part in parts for text in texts.get(part, ())]
 
 
-def _memory_warnings(scenario: Scenario, memory: MemoryFit, placement: Placement) -> list[str]:
+def _memory_notes(setup: Setup) -> list[Note]:
     # Weights, cache of one sequence, batch: the first that is too large names what to change.
+    scenario = setup.scenario
+    memory = setup.memory
     if memory.largest_batch >= scenario.batch_size:
         return []
-    need = memory.total_bytes(scenario.batch_size, placement.attention_groups) / GIB
-    have = memory.usable_bytes / GIB
     weights = (memory.weights_bytes + memory.drafter_bytes) / GIB
-    if weights >= have:
-        return [
-            f"Does not fit: weights take {weights:.0f} GiB per GPU, {have:.0f} GiB are usable. "
-            "Use more GPUs (tensor parallel), a larger accelerator, or a smaller weight format."
-        ]
+    usable = memory.usable_bytes / GIB
+    if weights >= usable:
+        return [Note.of("weights_too_large", weights_gib=weights, usable_gib=usable)]
+    context = scenario.context_tokens
     if memory.largest_batch == 0:
-        cache = memory.kv_bytes_per_sequence / GIB
-        return [
-            f"Does not fit: one sequence of {scenario.context_tokens:,} tokens takes {cache:.0f} "
-            f"GiB of KV cache beside {weights:.0f} GiB of weights per GPU, {have:.0f} GiB are "
-            "usable. Use a shorter context, an fp8 KV cache or more GPUs."
-        ]
-    return [
-        f"Batch {scenario.batch_size} does not fit: {need:.0f} GiB per GPU, {have:.0f} GiB are "
-        f"usable. The largest batch that fits at {scenario.context_tokens:,} tokens of context is "
-        f"{memory.largest_batch}."
-    ]
+        note = Note.of(
+            "sequence_too_large",
+            context_tokens=context,
+            cache_gib=memory.kv_bytes_per_sequence / GIB,
+            weights_gib=weights,
+            usable_gib=usable,
+        )
+        return [note]
+    needed = memory.total_bytes(scenario.batch_size, setup.placement.attention_groups) / GIB
+    note = Note.of(
+        "batch_too_large",
+        batch=scenario.batch_size,
+        needed_gib=needed,
+        usable_gib=usable,
+        context_tokens=context,
+        largest=memory.largest_batch,
+    )
+    return [note]
 
 
 _WEIGHT_ONLY = ("bf16", "fp32", "int4")
 """Formats that say nothing of an accelerator: int4 is widened everywhere."""
 
 
-def _format_warnings(setup: Setup) -> list[str]:
+def _format_notes(setup: Setup) -> list[Note]:
     """Weight formats that the accelerator cannot multiply, and those that the engine's
     documentation leaves open."""
     hardware = setup.hardware
@@ -218,26 +193,23 @@ def _format_warnings(setup: Setup) -> list[str]:
     engine = engine_of(setup.scenario.engine)
     counts = parameter_counts(architecture)
     used = [getattr(architecture.dtypes, part) for part in MATRICES if getattr(counts, part)]
-    warnings = []
+    notes = []
     for dtype in dict.fromkeys(stored for stored in used if stored not in _WEIGHT_ONLY):
+        place = {"dtype": dtype, "hardware": hardware.name}
         if compute_dtype(hardware, dtype) != dtype:
-            warnings.append(
-                f"{hardware.name} does not multiply in {dtype}: weights are kept in it and "
-                "converted to bf16 by the kernels."
-            )
+            notes.append(Note.of("format_converted", **place))
         if engine is not None and (unlisted := engine.unlisted_on(dtype, hardware.generation)):
-            warnings.append(
-                f"{engine.name} may not run {dtype} weights on {hardware.name}: not listed in "
-                f"{unlisted.source}."
+            notes.append(
+                Note.of("format_unlisted", engine=engine.name, source=unlisted.source, **place)
             )
-    return warnings
+    return notes
 
 
 _BLOCK = 128
 """Rows and columns of a weight that share a scale in fp8_block. [-]"""
 
 
-def block_warnings(setup: Setup) -> list[str]:
+def block_notes(setup: Setup) -> list[Note]:
     """Refusal of an engine to load experts that tensor parallelism splits within a block of their
     weights."""
     engine = engine_of(setup.scenario.engine)
@@ -267,78 +239,71 @@ def block_warnings(setup: Setup) -> list[str]:
         for n in range(1, gpus)
         if gpus % n == 0 and (n == 1 or moe.expert_width % (n * _BLOCK) == 0)
     )
-    refuses = "may refuse" if pads else "refuses"
-    return [
-        f"{engine.name} {refuses} to load this: {ways} ranks cut experts {moe.expert_width:,} "
-        f"wide to {moe.expert_width // ways:,}, no multiple of the fp8 blocks of {_BLOCK}. Spread "
-        f"whole experts over the {gpus} GPUs (--ep {gpus}), or take --tp {ranks}."
-    ]
+    note = Note.of(
+        "split_blocks",
+        engine=engine.name,
+        pads=pads,
+        ranks=ways,
+        width=moe.expert_width,
+        cut=moe.expert_width // ways,
+        block=_BLOCK,
+        gpus=gpus,
+        narrower=ranks,
+    )
+    return [note]
 
 
-def _placement_warnings(setup: Setup) -> list[str]:
+def _placement_notes(setup: Setup) -> list[Note]:
     scenario = setup.scenario
-    architecture = setup.architecture
-    placement = setup.placement
-    warnings = []
-    copies = scenario.n_gpus // placement.gpus
+    notes = []
+    copies = scenario.n_gpus // setup.placement.gpus
     if copies > 1:
-        warnings.append(
-            f"{scenario.n_gpus} GPUs hold {copies} independent copies of the model; batch and "
-            "speed are per copy."
-        )
-    limit = architecture.max_context_tokens
-    if limit is not None and scenario.context_tokens > limit:
-        warnings.append(
-            f"A context of {scenario.context_tokens:,} tokens exceeds the model's own {limit:,}; "
-            "shorten it."
-        )
-    return warnings
+        notes.append(Note.of("copies", gpus=scenario.n_gpus, copies=copies))
+    limit = setup.architecture.max_context_tokens
+    context = scenario.context_tokens
+    if limit is not None and context > limit:
+        notes.append(Note.of("context_too_long", context_tokens=context, limit_tokens=limit))
+    return notes
 
 
-def _node_warnings(setup: Setup) -> list[str]:
+def _node_notes(setup: Setup) -> list[Note]:
     """What is charged for links between nodes, and what is not, where an instance has GPUs on
     several."""
     hardware = setup.hardware
     placement = setup.placement
-    node = gpus_of_node(setup.hardware)
-    warnings = []
+    node = gpus_of_node(hardware)
+    notes = []
     if placement.attention_groups > 1 and placement.expert_parallel > node:
         network = setup.costs.network
         if network is not None:
             rate = network.bandwidth_bytes_per_s / 1e9
-            warnings.append(
-                f"{placement.expert_parallel} expert-parallel ranks lie on nodes of {node}: the "
-                f"exchange of tokens holds the network, {rate:.0f} GB/s a GPU from a data sheet, "
-                "without congestion; on AWS EFA exchanges took 1.4 to 2.9 times as long as "
-                "charged (docs/expert-parallel.md)."
-            )
+            ranks = placement.expert_parallel
+            notes.append(Note.of("network_charged", ranks=ranks, node=node, gb_per_s=rate))
         elif hardware.network_bytes_per_s is None:
-            warnings.append(
-                f"More than {node} GPUs: what joins nodes of {hardware.name} is not known, the "
-                "exchange of tokens is that of one node and too low."
-            )
+            notes.append(Note.of("network_unknown", node=node, hardware=hardware.name))
     if placement.tensor_parallel > node:
-        warnings.append(
-            f"Tensor parallelism beyond a node of {node}: links between nodes are not modelled, "
-            "all-reduces are too low."
-        )
-    return [*warnings, *_beyond_measured_ranks(setup, node)]
+        notes.append(Note.of("ranks_beyond_node", node=node))
+    return [*notes, *_beyond_measured_ranks(setup, node)]
 
 
-def _beyond_measured_ranks(setup: Setup, node: int) -> list[str]:
-    """Warnings of exchanges inside a node among more ranks than any that their constants are known
-    for."""
+def _beyond_measured_ranks(setup: Setup, node: int) -> list[Note]:
+    """Exchanges inside a node among more ranks than any that their constants are known for."""
     placement = setup.placement
     costs = setup.costs
     exchanging = placement.expert_parallel if placement.attention_groups > 1 else 1
     used = (
-        ("An all-reduce", costs.all_reduce, placement.tensor_parallel),
-        ("An exchange of tokens", costs.all_to_all, exchanging),
+        (True, costs.all_reduce, placement.tensor_parallel),
+        (False, costs.all_to_all, exchanging),
     )
     return [
-        f"{what} among {min(ranks, node)} GPUs of {setup.hardware.name} is charged as among "
-        f"{max(table)}, the most its constants are known for: probably too little."
-        for what, table, ranks in used
+        Note.of(
+            "ranks_beyond_measured",
+            reduces=reduces,
+            ranks=min(ranks, node),
+            hardware=setup.hardware.name,
+            measured=max(table),
+        )
+        for reduces, table, ranks in used
         if table and min(ranks, node) > max(table)
     ]
 
@@ -362,7 +327,7 @@ def _load(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
 
 
 def _untold(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
-    """The setup without warnings and sources."""
+    """The setup without notes and sources."""
     hardware_json = scenario.hardware_json
     hardware = (
         load_hardware(scenario.hardware_id)
@@ -401,7 +366,7 @@ def _untold(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
         draft_costs,
         memory,
         cache,
-        warnings=(),
+        notes=(),
         sources=(),
         adjustment=adjustment,
         sweep=_sweep(scenario),
@@ -423,14 +388,14 @@ def _acceptance(
 def _sweep(scenario: Scenario) -> PlainSweep | None:
     """The scenario's plain sweep. None where it has none, or one of another scenario."""
     sweep = None if scenario.plain_sweep is None else parse_sweep(scenario.plain_sweep)
-    # A sweep of another scenario is told in a warning and not refused (decision 0026).
+    # A sweep of another scenario has a note and is not refused (decision 0026).
     return None if sweep is None or not_of(sweep, vars(scenario)) else sweep
 
 
-def _sweep_warnings(setup: Setup) -> list[str]:
+def _sweep_notes(setup: Setup) -> list[Note]:
     text = setup.scenario.plain_sweep
     other = "" if text is None else not_of(parse_sweep(text), vars(setup.scenario))
-    return [f"Your plain sweep is of {other}: here it is not used."] if other else []
+    return [Note.of("sweep_of_other", settings=other)] if other else []
 
 
 def _graphs(scenario: Scenario, hardware: Hardware, placement: Placement) -> Graphs | None:
@@ -478,56 +443,44 @@ def widest_graph(setup: Setup, tokens: int) -> int | None:
     return max(int(captured_sizes(rule, server, tokens)[-1]) for rule in engine.graphs)
 
 
-def _release_warnings(setup: Setup) -> list[str]:
-    """Warning that the stated release has other host times than today's."""
+def _release_notes(setup: Setup) -> list[Note]:
+    """Whether the stated release has other host times than today's."""
     scenario = setup.scenario
     part = setup.hardware
     today = class_today(scenario.engine, part.vendor, part.generation, None)
-    stated_release = class_today(
-        scenario.engine, part.vendor, part.generation, scenario.engine_version
-    )
+    version = scenario.engine_version
+    stated_release = class_today(scenario.engine, part.vendor, part.generation, version)
     if stated_release == today or setup.drafter.kind == "none":
         return []
     name = load_engine(scenario.engine).name
-    return [
-        f"{name} {scenario.engine_version} takes other host time for a round than today's {name}: "
-        "it is charged."
-    ]
+    return [Note.of("release_host_time", engine=name, version=version)]
 
 
-def _graph_warnings(setup: Setup) -> list[str]:
-    """Warning that what the stated release captures was not read."""
+def _graph_notes(setup: Setup) -> list[Note]:
+    """Whether what the stated release captures was not read."""
     scenario = setup.scenario
-    if setup.graphs is not None or (
-        scenario.engine_version is None and scenario.graph_sizes is None
-    ):
+    version = scenario.engine_version
+    if setup.graphs is not None or (version is None and scenario.graph_sizes is None):
         return []
     engine = engine_of(scenario.engine)
-    rules, name = ((), "the engine") if engine is None else (engine.graphs, engine.name)
-    release = (
-        f"{name} {scenario.engine_version}"
-        if scenario.engine_version
-        else f"this release of {name}"
+    rules = () if engine is None else engine.graphs
+    note = Note.of(
+        "graphs_unread",
+        engine=None if engine is None else engine.name,
+        version=version or None,
+        since=rules[0].since if rules else None,
+        before=rules[-1].before if rules else None,
     )
-    read = f" (read: {rules[0].since} to before {rules[-1].before})" if rules else ""
-    return [
-        f"What {release} captures in CUDA graphs was not read{read}: neither padding nor steps "
-        "beyond the largest graph are charged. State the largest size or a list (graph_sizes) to "
-        "have them charged."
-    ]
+    return [note]
 
 
-def _piece_warnings(setup: Setup) -> list[str]:
-    """Warning that a verification runs in pieces of graphs, with what keeps it whole."""
+def _piece_notes(setup: Setup) -> list[Note]:
+    """Whether a verification runs in pieces of graphs, with what keeps it whole."""
     rule = pieces_of(setup.scenario, setup.hardware, setup.cache, setup.architecture)
     if rule is None or setup.drafter.kind == "none":
         return []
-    waits_ms = setup.costs.between_graphs_s * attending_layers(setup.architecture) * 1e3
-    cost_text = (
-        f"Each round verifies outside full CUDA graphs: {waits_ms:.1f} ms more, and drafts "
-        "without a graph."
-    )
-    return [f"{cost_text} {rule.do} avoids both."]
+    wait_ms = setup.costs.between_graphs_s * attending_layers(setup.architecture) * 1e3
+    return [Note.of("graphs_in_pieces", wait_ms=wait_ms, do=rule.do)]
 
 
 def with_costs(setup: Setup, **changes: Any) -> Setup:
@@ -587,7 +540,7 @@ def without_own_loads(setup: Setup) -> Setup:
 
 
 def _told(setup: Setup) -> Setup:
-    return dataclasses.replace(setup, warnings=warnings_of(setup), sources=sources_of(setup))
+    return dataclasses.replace(setup, notes=notes_of(setup), sources=sources_of(setup))
 
 
 def _at_its_batch(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:

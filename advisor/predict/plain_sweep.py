@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from advisor.physics.notes import Note
 from advisor.predict.scenario_fields import SWEEP_FIELDS
 from advisor.prediction import AdvisorError, Array
 
@@ -161,37 +162,26 @@ class HeldSweep:
             np.exp(np.interp(np.log(np.asarray(batch, float)), places, np.log(self.ratio)))
         )
 
-    @property
-    def text(self) -> str:
-        """Use that is made of the sweep, in words."""
+    def note_at(self, batch: float | None = None) -> Note:
+        """Use that is made of the sweep, and which K run beyond a jump at a batch. [sequences]"""
         first = int(self.sweep.batches[0])
         last = self.sweep.tokens
-        off = float(np.median(self.ratio)) - 1.0
-        subject = f"Your plain sweep, batch {first:,} to {last:,}"
         if not self.steady:
-            return (
-                f"{subject}, is not steady: its steps scatter by {self.scatter:.0%} around the "
-                f"predicted ones ({STEADY:.0%} at most), as queues and prompts make them. The "
-                "model alone is used."
+            return Note.of(
+                "sweep_unsteady", first=first, last=last, scatter=self.scatter, most=STEADY
             )
-        rises = "; ".join(
-            f"it jumps {rise:.2g} times from {low:,} to {high:,} sequences"
-            for low, high, rise in self.jumps
+        crossed = [] if batch is None else [max(int(low // batch), 1) for low, *_ in self.jumps]
+        off = float(np.median(self.ratio)) - 1.0
+        return Note.of(
+            "sweep_used",
+            first=first,
+            last=last,
+            slower=off >= 0,
+            off=abs(off),
+            jumps=self.jumps,
+            batch=batch if crossed else None,
+            beyond_k=min(crossed, default=None),
         )
-        side = "above" if off >= 0 else "below"
-        ending = f"; {rises}" if rises else ""
-        return (
-            f"{subject}, lies {abs(off):.0%} {side} the predicted steps at the median; plain "
-            f"steps follow it, rounds of up to {last:,} tokens the mean of both{ending}."
-        )
-
-    def text_at(self, batch: float) -> str:
-        """Use of the sweep, and which K run beyond a jump at a batch. [-]"""
-        crossed = [max(int(low // batch), 1) for low, *_ in self.jumps] if self.steady else []
-        more = (
-            f" At batch {batch:,.0f} K = {min(crossed)} and more run beyond it." if crossed else ""
-        )
-        return self.text + more
 
 
 def swept(T_verify: Array, T_sweep: Array, rise: Array) -> Array:

@@ -66,6 +66,7 @@ from advisor.physics.expert_ranks import Layout, RankBalance, Sources, Uneven, b
 from advisor.physics.hardware import Hardware, hardware_ids, load_hardware
 from advisor.physics.kernel_costs import KernelCosts
 from advisor.physics.memory import MemoryFit, memory_fit
+from advisor.physics.notes import Note
 from advisor.physics.step import MoeShape, Placement, expert_shape
 from advisor.physics.touched_experts import NOT_LEARNT, PARAMETERS, RoutingPreset, touched_under
 from advisor.predict.plain_sweep import PlainSweep
@@ -87,7 +88,7 @@ def served_weights(architecture: Architecture, scenario: Scenario) -> Architectu
 
     A checkpoint that is in the format already is taken as it is stored. A model with the dimensions
     of a shipped one that is published in the format is taken as published: parts that the release
-    leaves in 16 bits stay so, and a warning names them. Other models get the format in every
+    leaves in 16 bits stay so, and a note names them. Other models get the format in every
     matrix.
     """
     requested = scenario.weight_dtype
@@ -116,22 +117,17 @@ def _as_published(architecture: Architecture, requested: WeightDtype) -> Archite
     used = [part for part in MATRICES if getattr(counts, part)]
     in_bf16 = [_NAMES.get(part, part) for part in used if getattr(dtypes, part) == "bf16"]
     blocks = requested == "fp8" and "fp8_block" in {getattr(dtypes, part) for part in used}
-    notes = (
-        [f"Published in fp8 with scales for blocks of 128 x 128: {architecture.name} is costed so."]
-        if blocks
-        else []
-    )
+    model = architecture.name
+    notes = [Note.of("published_in_blocks", model=model)] if blocks else []
     if in_bf16 and requested != "bf16":
-        notes.append(
-            f"As published in {requested}, {architecture.name} keeps its {' and '.join(in_bf16)} "
-            "in bf16."
-        )
+        notes.append(Note.of("parts_in_bf16", model=model, dtype=requested, parts=tuple(in_bf16)))
     as_released = {
         name: getattr(published, name) for name in ("dtypes", "kv_cache_dtype", "activation_scheme")
     }
     sources = tuple(dict.fromkeys((*architecture.sources, *published.sources)))
-    warnings = (*architecture.warnings, *notes)
-    return architecture.model_copy(update={**as_released, "sources": sources, "warnings": warnings})
+    return architecture.model_copy(
+        update={**as_released, "sources": sources, "notes": (*architecture.notes, *notes)}
+    )
 
 
 @dataclass(frozen=True)
@@ -227,7 +223,8 @@ class Setup:
     draft_costs: KernelCosts
     memory: MemoryFit
     cache: CacheFormat
-    warnings: tuple[str, ...]
+    notes: tuple[Note, ...]
+    """What to know before trusting an answer, the heaviest first."""
     sources: tuple[str, ...]
     adjustment: Adjustment | None
     """What the user's own measurements changed in `costs` and `draft_costs`; None: as shipped."""

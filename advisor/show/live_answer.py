@@ -20,7 +20,7 @@ from advisor.answers.engines.config import (
     one_option_a_line,
     one_slot_a_line,
 )
-from advisor.answers.engines.export import format_remark
+from advisor.answers.engines.export import format_note
 from advisor.answers.outcome import FLAGS, Outcome, outcome_of
 from advisor.answers.own_gap import own_schedule
 from advisor.answers.summary import fit_of
@@ -30,11 +30,11 @@ from advisor.physics import laws
 from advisor.physics.components import GROUPS
 from advisor.physics.memory import GIB
 from advisor.predict.curve import curve_for
-from advisor.predict.load import block_warnings
 from advisor.predict.spend import price_of
 from advisor.prediction import AdvisorError, Array
 from advisor.show.answer_tables import answer_tables
 from advisor.show.phrases.answer import BOOK, PHRASES
+from advisor.show.phrases.notes import note_text, note_texts
 from advisor.show.words.answer import engine_setup, name_to_serve
 from advisor.text import printable
 
@@ -101,7 +101,7 @@ def live_answer(
         "own": points,
         "command": launch(advice, outcome),
         "fit": _fit(advice),
-        "warnings": [printable(text) for text in advice.warnings],
+        "warnings": [printable(text) for text in note_texts(advice.notes)],
     }
     book = {"outcome": outcome.facts, "phrases": PAGE_PHRASES, "flags": FLAGS}
     return axes | curves | loading | tables | limits | measurements | book
@@ -189,7 +189,7 @@ def launch(advice: Advice, outcome: Outcome) -> dict[str, str]:
         return {"engine": engine, "text": "", "note": note, "title": title}
     engine_launch = engine_setup(advice, advice.scenario.engine)
     if engine_launch.problem:
-        note = f"{as_sentence(engine_launch.problem)}."
+        note = f"{engine}: {engine_launch.problem}."
         return {"engine": engine, "text": "", "note": note, "title": title}
     text = one_option_a_line(engine_launch.launch_line)
     if engine_launch.file_name:
@@ -199,11 +199,9 @@ def launch(advice: Advice, outcome: Outcome) -> dict[str, str]:
     if DRAFT_MODEL_PLACEHOLDER in text:
         drafter = drafter_name(advice.setup.drafter)
         notes.append(f"{DRAFT_MODEL_PLACEHOLDER}: your {drafter} checkpoint.")
-    if remark := format_remark(advice.setup, name_to_serve(advice)):
-        notes.append(f"{as_sentence(remark)}.")
-    notes += [
-        f"{text.partition(':')[0]}: see the remarks." for text in block_warnings(advice.setup)
-    ]
+    if (weights := format_note(advice.setup, name_to_serve(advice))) is not None:
+        notes.append(note_text(weights, "sentence"))
+    notes += [note_text(note, "short") for note in advice.notes if note.kind == "split_blocks"]
     if outcome.switches and not engine_launch.config_json:
         notes.append(f"{engine} cannot vary K here: this batch's K is set for all.")
     if admitted := re.search(r"--max-running-requests (\d+)", text):
@@ -213,11 +211,6 @@ def launch(advice: Advice, outcome: Outcome) -> dict[str, str]:
     hint = ". ".join(f"{name}: {words}" for name, words in _OPTIONS.items() if name in text)
     note = " ".join(filter(None, notes))
     return {"engine": engine, "text": text, "note": note, "hint": hint, "title": title}
-
-
-def as_sentence(text: str) -> str:
-    """A text with its first letter as a sentence has it."""
-    return f"{text[:1].upper()}{text[1:]}"
 
 
 PAGE_SLOTS = (

@@ -25,6 +25,7 @@ from advisor.predict.scenario import (
 )
 from advisor.prediction import AdvisorError
 from advisor.profiles import read_file, unknown_id
+from advisor.show.phrases.notes import checked_by, note_texts
 from advisor.show.words.answer import short_answer
 
 if TYPE_CHECKING:
@@ -37,6 +38,11 @@ if TYPE_CHECKING:
 
 class ShownAnswer(Advice):
     """An answer that a notebook shows as a table and `print` as the terminal does."""
+
+    @property
+    def warnings(self) -> list[str]:
+        """Sentences to know before trusting it, the heaviest first."""
+        return note_texts(self.notes)
 
     def __str__(self) -> str:
         answer = short_answer(self, [])
@@ -109,7 +115,7 @@ def export(
     chosen = engine or answer.scenario.engine
     engine_export = export_scenario(answer.setup, answer.to_serve, chosen, **names)  # type: ignore[arg-type]
     if folder is not None:
-        write_export(engine_export, Path(folder))
+        write_export(engine_export, Path(folder), checked_by(engine_export.notes))
     return engine_export
 
 

@@ -28,6 +28,7 @@ from advisor.prediction import AdvisorError
 from advisor.show.charts.figure import Chart
 from advisor.show.explain.round import Derivation, derive
 from advisor.show.explain.steps import Step, step_latex, value_text
+from advisor.show.phrases.notes import note_texts
 from advisor.show.table import Table, capital, matrix
 from advisor.show.words.compare import setting_lines
 from advisor.show.words.explain import BAND_PARTS, CONSTANTS, KERNELS, PUBLISHED
@@ -216,8 +217,8 @@ def _numbers(texts: Iterable[str]) -> list[float | None] | None:
 
 def show_warnings(advice: Advice) -> None:
     """All warnings of an answer in one box."""
-    if advice.warnings:
-        st.warning("\n".join(f"- {plain(warning)}" for warning in advice.warnings))
+    if advice.notes:
+        st.warning("\n".join(f"- {plain(text)}" for text in note_texts(advice.notes)))
 
 
 def accepted_from(answer: Advice | DesignSpace) -> str:

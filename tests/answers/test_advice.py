@@ -16,10 +16,12 @@ from advisor.answers.best_k import MOST_CHANCE, DraftRow, KRange, draft_rows, k_
 from advisor.answers.outcome import outcome_of
 from advisor.answers.schedule import MIN_GAIN
 from advisor.measured.published import runs_beside
+from advisor.physics.notes import Note
 from advisor.predict.curve import curve_for
 from advisor.predict.load import load_setup
 from advisor.predict.setup import Setup
 from advisor.prediction import Tier
+from advisor.show.phrases.notes import note_texts
 from tests.golden.answers import FILE, QWEN, STATES, answers
 
 EXPECTED = json.loads(FILE.read_text(encoding="utf-8"))
@@ -175,10 +177,13 @@ def test_a_tier_says_where_its_kernel_times_come_from(setup: Setup) -> None:
 def warned(setup: Setup, batch: float, drafts: list[int], *rows: DraftRow) -> list[str]:
     """Warnings that the answer adds to those of the set-up."""
     curve = curve_for(setup, [batch], drafts, central_only=True)
-    own = replace(setup, warnings=("as loaded", "as loaded"))
-    first, *rest = module._warnings(own, curve, 0, rows)
-    assert first == "as loaded", "those of the set-up come first, each once"
-    return [text for text in rest if not text.startswith("Avoid")]
+    loaded = Note.of("read", text="as loaded")
+    notes = module._notes(replace(setup, notes=(loaded, loaded)), curve, 0, rows)
+    assert notes.count(loaded) == 1, "each once"
+    assert [note.rank for note in notes] == sorted(note.rank for note in notes)
+    return note_texts(
+        note for note in notes if note not in (loaded,) and note.kind != "kernel_cliff"
+    )
 
 
 def test_warnings_of_an_answer_name_what_is_outside_the_data_or_at_an_end(setup: Setup) -> None:
@@ -190,15 +195,15 @@ def test_warnings_of_an_answer_name_what_is_outside_the_data_or_at_an_end(setup:
     carried = "The accepted length at this K is extrapolated from those it is known at."
     assert warned(setup, 16, [0, 1, 3], plain, replace(one, **own), three) == [carried]
     beyond = (
-        "Outside the data: kernels are calibrated to 2048 tokens a step; the likely range is "
+        "Outside the data: kernels are calibrated to 2,048 tokens per step; the 80% range is "
         "widened."
     )
-    told, unnamed = warned(setup, 1024, [0, 1, 3], plain, one, replace(three, **own))
+    unnamed, told = warned(setup, 1024, [0, 1, 3], plain, one, replace(three, **own))
     assert told == beyond
     assert unnamed.startswith(
         "K = 3 at batch 1024 is 4,096 tokens, above the 512 that vLLM captures"
     )
-    told, unnamed = warned(setup, 1024, [0, 1, 3], plain, replace(one, **own), three)
+    unnamed, told = warned(setup, 1024, [0, 1, 3], plain, replace(one, **own), three)
     assert told == carried
     assert unnamed.startswith("K = 1 at batch 1024 is 2,048 tokens")
     last = replace(setup, scenario=QWEN.model_copy(update={"k_max": 3}))
@@ -220,7 +225,9 @@ def test_a_kernel_switch_is_warned_of_at_the_k_that_is_or_would_be_drafted(
     setup: Setup, monkeypatch
 ) -> None:
     monkeypatch.setattr(
-        module, "kernel_cliffs", lambda _, column: [SimpleNamespace(text=f"cliff {column}")]
+        module,
+        "kernel_cliffs",
+        lambda _, column: [SimpleNamespace(note=Note.of("read", text=f"cliff {column}"))],
     )
     curve = curve_for(setup, [16], [0, 1, 3], central_only=True)
     rows = (
@@ -228,9 +235,9 @@ def test_a_kernel_switch_is_warned_of_at_the_k_that_is_or_would_be_drafted(
         row(1, 1.0, 1.0, 1.0, 0.3),
         row(3, 1.0, 1.0, 1.0, 0.2),
     )
-    assert module._warnings(setup, curve, 0, rows)[-1] == "cliff 2"
+    assert module._notes(setup, curve, 0, rows)[-1].facts["text"] == "cliff 2"
     drafting = replace(rows[0], recommended=False), replace(rows[1], recommended=True), rows[2]
-    assert module._warnings(setup, curve, 0, drafting)[-1] == "cliff 1"
+    assert module._notes(setup, curve, 0, drafting)[-1].facts["text"] == "cliff 1"
 
 
 def test_an_answer_is_the_recommended_row_of_its_curve(answer: Advice) -> None:

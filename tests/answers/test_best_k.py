@@ -19,12 +19,11 @@ from advisor.answers.best_k import (
     break_even_batch,
     costs_of,
     draft_rows,
-    graph_texts,
+    graph_notes,
     k_at,
     kernel_cliffs,
     last_batch,
     meets_limit,
-    others_text,
     recommended_draft,
     round_costs,
     sweet_spot,
@@ -41,6 +40,7 @@ from advisor.predict.curve import (
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, example_ids, load_example
 from advisor.prediction import AdvisorError, Tier
+from advisor.show.phrases.notes import note_text, note_texts
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
@@ -131,51 +131,6 @@ def row(
     return DraftRow(k, speedup, 1.4, 1.6, 0.01, 100.0, 0.3, 1.0, loss, as_good or own, True, own)
 
 
-@pytest.mark.parametrize(
-    ("equal", "said"),
-    [
-        ((3,), "K = 3 does as well"),
-        ((3, 4), "K = 3 and 4 do as well"),
-        ((3, 4, 5), "K = 3 to 5 do as well"),
-        ((3, 4, 5, 6), "K = 3 to 6 do as well"),
-        ((3, 4, 6), "K = 3, 4 and 6 do as well"),
-        ((3, 5, 6, 7), "K = 3, 5, 6 and 7 do as well"),
-    ],
-)
-def test_equal_k_are_listed_or_given_as_a_range(equal: tuple[int, ...], said: str) -> None:
-    rows = [row(0, 0.5), row(2, 0.01, own=True), *(row(k, 0.01, as_good=True) for k in equal)]
-    assert others_text(rows) == f"{said}."
-
-
-def test_plain_decoding_is_not_named_among_the_others() -> None:
-    rows = [row(0, 0.02, as_good=True), row(1, 0.03), row(2, 0.01, own=True)]
-    assert others_text(rows) == "Expected loss 1.0% at K = 2, 3.0% at K = 1."
-    assert others_text([row(0, 0.02), row(1, 0.01, own=True)]) == ""
-    assert others_text(
-        [row(0, 0.02), row(1, 0.01, own=True), row(2, 0.03), row(3, 0.02)]
-    ).startswith("Expected loss 1.0% at K = 1, 2.0% at K = 3.")
-
-
-@pytest.mark.parametrize(
-    ("speedup", "lead"),
-    [(1.5015, "0.1%"), (1.5008, "0.1%"), (1.5007, "under 0.1%"), (1.51, "0.7%")],
-)
-def test_a_lead_below_half_a_tenth_of_a_per_cent_is_called_under_it(
-    speedup: float, lead: str
-) -> None:
-    rows = [
-        row(0, 0.5),
-        row(2, 0.01, own=True),
-        row(3, 0.01, speedup, as_good=True),
-        row(4, 0.01, 1.4, as_good=True),
-    ]
-    said = (
-        f"K = 3 and 4 do as well (the lead of {lead} is within the noise, so the shortest is "
-        "taken)."
-    )
-    assert others_text(rows) == said
-
-
 def test_a_k_that_takes_just_the_limit_keeps_it_and_only_those_that_do_can_be_as_good() -> None:
     setup = load_setup(Scenario(acceptance="2.4@3"))
     curve = curve_for(setup, [16])
@@ -248,7 +203,7 @@ CAPTURED = Scenario(
 def texts(scenario: Scenario, batch: int, k: int) -> tuple[str, ...]:
     setup = load_setup(scenario)
     curve = curve_for(setup, [batch])
-    return graph_texts(setup, curve, 0, curve.column(k))
+    return tuple(note_texts(graph_notes(setup, curve, 0, curve.column(k))))
 
 
 def test_a_round_that_no_graph_holds_is_told_with_its_tokens_and_the_largest() -> None:
@@ -290,7 +245,7 @@ def test_best_k_and_schedule_leave_out_rounds_without_a_graph() -> None:
     unnamed = advise(CAPTURED.model_copy(update=fast | {"engine_version": None}))
     assert unnamed.recommendation.n_draft == 5
     assert named.recommendation.n_draft < 5
-    assert any("no CUDA graph" in text for text in named.warnings)
+    assert named.notes[0].kind == "graph_missing"
     assert int(k_at(named.k_by_batch, 83)) == 5, "the last batch that is captured"
     assert int(k_at(named.k_by_batch, 84)) < 5
 
@@ -340,7 +295,7 @@ def test_a_jump_with_a_dip_is_named_with_the_batches_inside() -> None:
     (found,) = kernel_cliffs(planted(JUMP, DIP), 0)
     assert (found.first, found.last) == (17, 64)
     assert (found.before, found.least, found.later) == (1.7, 1.1, 1.5)
-    assert found.text == (
+    assert note_text(found.note) == (
         "Avoid 17-64 sequences at K = 3: a kernel switches above 16 (measured), verification "
         "jumps from 7.0 to 20.0 ms, and the speedup falls from 1.70x to 1.10x before it rises "
         "again to 1.50x."
@@ -373,9 +328,10 @@ def test_a_model_whose_table_shows_a_switch_is_warned_of_and_one_without_is_not(
     (found,) = kernel_cliffs(advice.curve, advice.curve.column(3))
     assert (found.first, found.least < 1.0 < found.before) == (33, True)
     assert found.first <= 48 <= found.last
-    assert any(text.startswith("Avoid 33-128 sequences at K = 3") for text in advice.warnings)
+    (cliff,) = (note for note in advice.notes if note.kind == "kernel_cliff")
+    assert (cliff.facts["first"], cliff.facts["last"], cliff.facts["k"]) == (33, 128, 3)
     assert not any(
-        text.startswith("Avoid") for text in advise(Scenario(acceptance="2.4@3")).warnings
+        note.kind == "kernel_cliff" for note in advise(Scenario(acceptance="2.4@3")).notes
     )
 
 

@@ -12,7 +12,6 @@ import pytest
 
 from advisor.answers.best_k import KRange, k_at
 from advisor.answers.engines.config import (
-    EFFECTS,
     ExportRequest,
     check_line,
     export_tags,
@@ -22,7 +21,7 @@ from advisor.answers.engines.export import (
     default_served_model,
     export_engine_config,
     export_scenario,
-    format_remark,
+    format_note,
     is_served_as,
     per_rank,
     write_export,
@@ -34,6 +33,7 @@ from advisor.physics.hardware import load_hardware
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
+from advisor.show.phrases.notes import BOOK, note_text, note_texts
 from tests.golden.engine_exports import FILE, MODEL, ONE_K, RANGES, REQUESTS, everything
 from tools.engine_code import __main__ as driver
 from tools.engine_code import sglang_side
@@ -114,7 +114,7 @@ def test_every_guard_has_a_source_a_date_and_a_range_that_is_one() -> None:
         assert engine.reviewed is not None
         assert len({guard.id for guard in engine.guards}) == len(engine.guards)
         for guard in engine.guards:
-            assert guard.effect in EFFECTS
+            assert BOOK.say("guard_effect", {"effect": guard.effect})
             assert len(guard.source) > 10
             assert guard.since is None or guard.concerns(guard.since)
             assert guard.before is None or not guard.concerns(guard.before)
@@ -226,16 +226,13 @@ def test_sizes_are_captured_that_hold_every_round_of_the_schedule() -> None:
         held = next(size for size in sizes if size >= tokens)
         assert held <= tokens + max(6 * 16, 0.25 * tokens), "padded little"
     assert sizes[-1] % 6 == 0, "Model Runner V1 drops sizes above the last multiple of K + 1"
-    assert any(
-        "600 tokens are captured" in text and "above the 498 that vLLM 0.24.0" in text
-        for text in made.warnings
-    )
-    again = f"ask again with --graph-sizes {sizes[-1]}"
-    assert any(again in text for text in made.warnings), "priced without these graphs"
+    (note,) = (note for note in made.notes if note.kind == "graphs_of_tokens")
+    assert (note.facts["tokens"], note.facts["by_itself"]) == (600, 498)
+    assert note.facts["ask_again"] == sizes[-1], "priced without these graphs"
     unpriced = export_scenario(
         load_setup(Scenario(acceptance="2.4@3")), ranges, "vllm", draft_model="a/b"
     )
-    assert not any("ask again" in text for text in unpriced.warnings)
+    assert not any(note.facts.get("ask_again") for note in unpriced.notes)
     few = export_scenario(setup, ranges, "vllm", draft_model="a/b", max_running_requests=80)
     assert captured(few.launch_line) == [], "more requests are not admitted"
 
@@ -246,7 +243,10 @@ def test_a_release_from_before_those_looked_up_is_warned_of(version: str, warned
         EAGLE.model_copy(update={"drafter_id": "dspark", "n_gpus": 8, "expert_parallel": 8})
     )
     made = export_scenario(setup, RANGES, "sglang", draft_model="a/b", engine_version=version)
-    assert any("earlier releases were not looked up" in text for text in made.warnings) == warned
+    assert (
+        any("earlier releases were not looked up" in text for text in note_texts(made.notes))
+        == warned
+    )
 
 
 def test_the_renaming_of_draft_models_is_the_engines_own_code(tmp_path: Path) -> None:
@@ -379,12 +379,13 @@ def test_the_release_in_the_format_asked_for_is_served_and_where_there_is_none_t
 ) -> None:
     setup = load_setup(in_format(model_id, weights))
     assert default_served_model(setup) == served
-    assert format_remark(setup, served).startswith(remark)
-    assert bool(format_remark(setup, served)) == bool(remark)
+    note = format_note(setup, served)
+    assert (note is not None) == bool(remark)
+    assert note is None or note_text(note).startswith(remark)
     for engine in ("vllm", "sglang"):
         made = export_scenario(setup, RANGES, engine, draft_model="a/b")
         assert served in made.launch_line.split()
-        assert any("name a checkpoint" in text for text in made.warnings) == bool(remark)
+        assert (note in made.notes) == bool(remark)
 
 
 def test_a_checkpoint_that_the_user_names_stays_and_its_format_is_looked_at() -> None:
@@ -394,7 +395,7 @@ def test_a_checkpoint_that_the_user_names_stays_and_its_format_is_looked_at() ->
     ):
         setup = load_setup(in_format("qwen3-235b-a22b", "fp8", checkpoint=name))
         assert default_served_model(setup) == name
-        assert bool(format_remark(setup, name)) != fits
+        assert (format_note(setup, name) is None) == fits
 
 
 @pytest.mark.parametrize(
@@ -426,4 +427,4 @@ def test_the_budget_of_a_step_is_written_where_the_accelerator_s_own_is_too_smal
     request = ExportRequest((KRange(1, 800, 3, 1.0),), "mtp", MODEL, token_budget=budget)
     made = export_engine_config("vllm", request)
     assert ("--max-num-batched-tokens 3200" in made.launch_line) == (budget < 3200)
-    assert any("batched-tokens" in text for text in made.warnings) == (budget < 3200)
+    assert any(note.kind == "token_budget" for note in made.notes) == (budget < 3200)

@@ -52,6 +52,7 @@ from advisor.predict.curve import curve_for
 from advisor.predict.load import load_setup, with_placement
 from advisor.predict.scenario import build_scenario
 from advisor.prediction import AdvisorError
+from advisor.show.phrases.notes import note_texts
 from advisor.show.words.leaderboard import by_size, own_place, quality_text, verdict
 
 
@@ -541,9 +542,11 @@ def test_only_lengths_that_a_user_gave_are_called_the_user_s_own() -> None:
     )
     for name in ("qwen3.5-35b-a3b", "qwen3.5-397b-a17b", "llama-3.1-8b"):
         for entrant in entrants_of(name, None, question_of(scenario)):
-            assert not any("your own numbers" in text for text in entrant.setup.warnings), name
+            assert not any(
+                "your own numbers" in text for text in note_texts(entrant.setup.notes)
+            ), name
     given = first("deepseek-v3", task="chat", drafter=("mtp", "2.4@3"))
-    assert any("your own numbers" in text for text in given.setup.warnings)
+    assert any("your own numbers" in text for text in note_texts(given.setup.notes))
 
 
 def test_the_chance_to_keep_the_limit_is_the_share_of_draws_that_keep_it_at_every_load() -> None:

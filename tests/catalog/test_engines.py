@@ -47,6 +47,7 @@ from advisor.physics.hardware import hardware_ids, load_hardware
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, build_scenario
 from advisor.prediction import AdvisorError
+from advisor.show.phrases.notes import note_texts
 from advisor.show.report.build import engine_blocks, engine_setups
 from tests.golden.engines_page import FILE, WHEN, with_tables
 
@@ -214,7 +215,7 @@ def test_a_new_drafter_of_a_known_kind_takes_its_profile_alone(own_profiles: Pat
 
 
 def warnings(**choices: object) -> list[str]:
-    found = load_setup(Scenario(acceptance="2.4@3", **choices)).warnings  # type: ignore[arg-type]
+    found = note_texts(load_setup(Scenario(acceptance="2.4@3", **choices)).notes)  # type: ignore[arg-type]
     return [text for text in found if "does not multiply in" in text or "may not run" in text]
 
 

@@ -46,6 +46,7 @@ from advisor.predict.load import load_setup
 from advisor.predict.scenario import build_scenario
 from advisor.predict.setup import Setup, by_form
 from advisor.prediction import AdvisorError
+from advisor.show.phrases.notes import note_texts
 from studies.fits.dense import gemm_record, launch_bounds
 from studies.fits.gemm_variants import (
     LEAST_SHARE_LEFT,
@@ -251,7 +252,7 @@ def test_deepseek_on_b200_under_tensorrt_llm_borrows_the_shared_kernel_but_not()
     setup = setup_of("deepseek-v3", "b200-sxm", "trtllm", 8)
     assert "/sglang/" in setup.costs.routed.fit_id
     assert setup.costs.routed.stands_in
-    assert any("a kernel that both engines load" in warning for warning in setup.warnings)
+    assert any("a kernel that both engines load" in warning for warning in note_texts(setup.notes))
     form = by_form(setup).costs.routed
     assert form.measured is None
     assert form.fit_id != setup.costs.routed.fit_id

@@ -32,6 +32,7 @@ from advisor.physics.acceptance import (
 from advisor.physics.draft import load_drafter
 from advisor.predict.scenario import Scenario
 from advisor.prediction import BAND_SIGMAS, AdvisorError
+from advisor.show.phrases.notes import note_texts
 
 
 def test_the_tasks_of_the_published_rows_are_those_of_their_prompt_sets() -> None:
@@ -189,7 +190,7 @@ def test_the_kind_of_text_reaches_the_answer_and_its_words() -> None:
     plain = advise(scenario.model_copy(update={"task": None}))
     chat = advise(scenario.model_copy(update={"task": "chat"}))
     assert chat.recommendation.speedup.value < plain.recommendation.speedup.value
-    assert any("carried from coding to chat" in one for one in chat.setup.warnings)
+    assert any("carried from coding to chat" in one for one in note_texts(chat.setup.notes))
     assert "carried from coding to chat, measured on SPEED-Bench coding" in accepted_text(chat)
     assert "another model" not in accepted_text(chat)
 

@@ -21,6 +21,7 @@ import pytest
 from advisor.cli.measure import alike
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
+from advisor.show.phrases.notes import note_text
 from tests.command_line import QWEN, Run
 from tests.measured.refit_synthetic import synthetic_points
 from tests.measured.test_ingest_traces import npy, synthetic
@@ -175,9 +176,9 @@ DEEPSEEK = (
 )
 
 
-SENTENCE = load_setup(
-    Scenario(model_id="deepseek-v3", drafter_id="mtp", acceptance="2.4@3")
-).warnings[0]
+SENTENCE = note_text(
+    load_setup(Scenario(model_id="deepseek-v3", drafter_id="mtp", acceptance="2.4@3")).notes[0]
+)
 
 
 COMMANDS = ("advise", "schedule", "curve", "simulate", "explain", "export")

@@ -12,6 +12,7 @@ from advisor.answers.advice import Advice, advise, answer_values, component_time
 from advisor.answers.outcome import outcome_of
 from advisor.answers.summary import accepted_text, fit_of
 from advisor.predict.scenario import Scenario
+from advisor.show.phrases.notes import note_texts
 
 FILE = Path(__file__).parents[1] / "answers" / "answers.json"
 QWEN = Scenario(
@@ -69,7 +70,7 @@ def facts_of(advice: Advice) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "outcome": outcome_of(advice).facts,
         "values": answer_values(advice),
-        "warnings": list(advice.warnings),
+        "warnings": note_texts(advice.notes),
         "drafts": [
             [
                 row.n_draft,

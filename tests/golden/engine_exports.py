@@ -15,6 +15,7 @@ from advisor.answers.engines.export import check_commands, export_engine_config,
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
+from advisor.show.phrases.notes import note_texts
 
 FILE = Path(__file__).parents[1] / "answers" / "engine_exports.json"
 RANGES = (KRange(1, 16, 3, 1.8), KRange(17, 64, 5, 2.0), KRange(65, 256, 0, 1.0))
@@ -107,7 +108,11 @@ def outcome(export: Callable[[], Any]) -> dict[str, Any]:
         made = export()
     except AdvisorError as error:
         return {"refused": str(error)}
-    return {"config": made.config, "launch": made.launch_line, "warnings": list(made.warnings)}
+    return {
+        "config": made.config,
+        "launch": made.launch_line,
+        "warnings": note_texts(made.notes, "bare"),
+    }
 
 
 def _setup(changes: dict[str, Any], **more: Any) -> Any:
@@ -135,7 +140,7 @@ def everything() -> dict[str, Any]:
         made = export_scenario(
             own.setup, own.ranges, engine, draft_model=DRAFT, contexts=own.at_contexts
         )
-        found[f"{engine}: by context"] = list(made.warnings)
+        found[f"{engine}: by context"] = note_texts(made.notes, "bare")
     for name, (changes, draft) in COMMANDS.items():
         commands = check_commands(_setup(changes), 3, draft_model=draft)
         found[f"check: {name}"] = [[one.purpose, one.command] for one in commands]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from advisor.answers.engines.config import EFFECTS
 from advisor.catalog.engines import Engine, Guard, engines, export_engines
 from advisor.physics.hardware import ComputeDtype, compute_dtype, hardware_ids, load_hardware
+from advisor.show.phrases.notes import BOOK
 
 FILE = Path(__file__).parents[2] / "docs" / "engines.md"
 _BLOCK = re.compile(r"(<!-- (guards|mtp|platforms|formats) -->\n).*?(?=<!-- end -->)", re.DOTALL)
@@ -49,7 +49,7 @@ def guards_table() -> str:
                 engine.name,
                 _range(guard),
                 ", ".join(WHEN[tag] for tag in guard.when),
-                EFFECTS[guard.effect],
+                BOOK.say("guard_effect", {"effect": guard.effect}),
                 guard.says,
                 f"`{guard.do}`" if guard.do.startswith("--") else guard.do,
                 f"{guard.source} ({guard.date})",

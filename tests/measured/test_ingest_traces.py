@@ -210,7 +210,7 @@ def test_a_dense_layer_is_masked_and_named():
     ids[:, :, 1] = np.arange(K)
     trace = fit_sequences(list(ids), N)
     assert trace.layers == (0, 2)
-    assert trace.warnings[0].startswith("1 of 3 layers")
+    assert trace.notes[0].facts == {"dense": 1, "layers": 3}
     alone = fit_sequences(list(ids[:, :, [0, 2]]), N)
     assert trace.fit.affinity == alone.fit.affinity
 

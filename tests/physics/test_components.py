@@ -70,7 +70,7 @@ def test_rows_name_what_there_is() -> None:
 
 def test_parts_are_those_that_kernel_costs_report_on() -> None:
     costs = kernel_costs(load_hardware("h200-sxm"), "vllm", load_model("deepseek-v3").dtypes)
-    assert {part for one in KERNELS for part in one.parts} <= {*costs.sources, *costs.warnings}
+    assert {part for one in KERNELS for part in one.parts} <= {*costs.sources, *costs.notes}
 
 
 def test_every_component_has_a_draw_and_every_kernel_a_tier(a_round: set[str]) -> None:

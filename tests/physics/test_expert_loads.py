@@ -60,7 +60,7 @@ def test_a_trace_is_planned_on_one_half_and_judged_on_the_other() -> None:
 def test_a_trace_of_three_sequences_says_that_it_judges_where_it_planned() -> None:
     found = traffic_of_trace(trace(3), 128, 9)
     assert len(found.folds()) == 1
-    assert "planned and judged on the same tokens" in found.warnings[-1]
+    assert found.notes[-1].kind == "trace_not_halved"
 
 
 def test_a_trace_gives_the_scenario_its_routing() -> None:
@@ -162,10 +162,10 @@ def test_a_short_csv_cannot_ask_for_all_memory() -> None:
 def test_experts_without_any_load_are_told() -> None:
     loads = np.ones((2, 128))
     loads[:, :2] = 0.0
-    warned = traffic_of_loads(loads, SETUP.router).warnings
-    assert "of 2 of 48 routed layers" in warned[0]
-    assert "2 of 128 experts have no load" in warned[1]
-    assert traffic_of_loads(np.ones((48, 128)), SETUP.router).warnings == ()
+    few, idle = traffic_of_loads(loads, SETUP.router).notes
+    assert few.facts == {"layers": 2, "routed_layers": 48}
+    assert (idle.kind, idle.facts) == ("experts_without_load", {"idle": 2, "experts": 128})
+    assert traffic_of_loads(np.ones((48, 128)), SETUP.router).notes == ()
 
 
 def test_a_csv_that_was_cut_off_is_refused() -> None:

@@ -316,12 +316,12 @@ def test_a_trace_is_long_and_wide_enough_from_its_limits_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     five = alternating(5)
-    assert [fit_sequences(five, experts).warnings for experts in (16, 24, 33)] == [()] * 3
-    assert "50% of the experts are never chosen" in fit_sequences(five, 32).warnings[0], (
-        "5 choices for each"
-    )
-    short, few = fit_sequences([*five[:4], five[4][:7]], 16).warnings
-    assert (short[:29], few[:16]) == ("1 sequences shorter than 8 to", "only 4 sequences")
+    assert [fit_sequences(five, experts).notes for experts in (16, 24, 33)] == [()] * 3
+    (never,) = fit_sequences(five, 32).notes
+    assert (never.kind, never.facts["share"]) == ("trace_never_chosen", 0.5), "5 choices for each"
+    short, few = fit_sequences([*five[:4], five[4][:7]], 16).notes
+    assert (short.kind, short.facts) == ("trace_too_short", {"sequences": 1, "tokens": 8})
+    assert (few.kind, few.facts) == ("trace_few_sequences", {"sequences": 4})
     with pytest.raises(AdvisorError, match="expected 0 to 14"):
         fit_sequences(five, 15)
     with pytest.raises(AdvisorError, match="chooses one expert twice"):

@@ -12,6 +12,7 @@ from advisor.physics import laws
 from advisor.physics.bands import MAX_DRAFT, PER_K_LOG_SD, Draws, make_draws
 from advisor.physics.components import COMPONENTS
 from advisor.physics.draft import draft_time
+from advisor.physics.notes import Note, Rank
 from advisor.physics.step import MoeShape, StepTime, routed_time, step_time
 from advisor.predict.curve import (
     DEFAULT_BATCHES,
@@ -486,9 +487,9 @@ def test_bands_hold_launches_and_kernels_as_the_longer_of_two() -> None:
 def test_the_graphs_of_a_release_that_was_not_read_change_nothing_and_it_says_so() -> None:
     unread = load_setup(QWEN.model_copy(update={"engine_version": "0.10.2"}))
     assert unread.graphs is None
-    (said,) = [text for text in unread.warnings if "CUDA graphs" in text]
-    assert said.startswith(
-        "What vLLM 0.10.2 captures in CUDA graphs was not read (read: 0.11.1 to before 0.34)"
+    (note,) = [note for note in unread.notes if note.rank is Rank.CHANGES]
+    assert note == Note.of(
+        "graphs_unread", engine="vLLM", version="0.10.2", since="0.11.1", before="0.34"
     )
     usual = with_costs(load_setup(QWEN), **class_costs("vllm-synchronous"))
     np.testing.assert_array_equal(curve_for(unread, BATCHES).draws, curve_for(usual, BATCHES).draws)

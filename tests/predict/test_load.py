@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import pytest
 
+from advisor.physics.notes import Rank
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
+from advisor.show.phrases.notes import note_text, note_texts
 
 WIDE = Scenario(acceptance="2.4@3", model_id="deepseek-v3", batch_size=256)
 RANKS = "expert-parallel ranks lie on nodes of"
@@ -36,7 +38,7 @@ CHARGED = "GPUs of NVIDIA GB200 NVL72 (per GPU) is charged as among"
             "h200-sxm",
             16,
             1,
-            ["Tensor parallelism beyond a node of 8: links between nodes are not modelled"],
+            ["Tensor parallelism beyond a node of 8: links between nodes are not modeled"],
         ),
         ("charged as among", "gb200", 1, 64, [f"An exchange of tokens among 64 {CHARGED} 8"]),
         ("charged as among", "gb200", 8, 1, [f"An all-reduce among 8 {CHARGED} 4"]),
@@ -49,7 +51,7 @@ def test_an_exchange_between_nodes_or_among_more_ranks_than_were_measured_says_w
 ) -> None:
     placed = {"n_gpus": max(tensor, expert), "tensor_parallel": tensor, "expert_parallel": expert}
     setup = load_setup(WIDE.model_copy(update={"hardware_id": hardware_id, **placed}))
-    said = [warning for warning in setup.warnings if word in warning]
+    said = [text for text in note_texts(setup.notes) if word in text]
     assert [one.startswith(text) for one, text in zip(said, texts, strict=True)] == [True] * len(
         texts
     )
@@ -113,16 +115,18 @@ def test_experts_split_within_a_block_of_their_weights_are_refused_and_what_to_d
             acceptance="2.4@3", model_id=model_id, **{"hardware_id": "h200-sxm"} | placed | more
         )
     )
-    found = [text for text in setup.warnings if " refuse" in text]
-    assert len(found) == bool(said)
-    for text in found:
-        assert text.startswith(said)
+    refusals = [note for note in setup.notes if note.kind == "split_blocks"]
+    assert len(refusals) == bool(said)
+    for note in refusals:
+        assert note.rank is Rank.BLOCKS
+        assert setup.notes[0] == note
+        assert note_text(note).startswith(said)
         whole = load_setup(setup.scenario.model_copy(update={"expert_parallel": tensor}))
-        ranks = int(text.rstrip(".").rpartition(" ")[2])
+        ranks = note.facts["narrower"]
         narrower = load_setup(
             setup.scenario.model_copy(update={"tensor_parallel": ranks, "expert_parallel": 1})
         )
-        assert f"(--ep {tensor})" in text
+        assert note.facts["gpus"] == tensor
         assert not [
-            one for other in (whole, narrower) for one in other.warnings if " refuse" in one
+            one for other in (whole, narrower) for one in other.notes if one.kind == "split_blocks"
         ]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from advisor.answers.advice import advise
+from advisor.physics.notes import Rank
 from advisor.predict.curve import Curve, curve_for, held_sweep
 from advisor.predict.load import load_setup
 from advisor.predict.plain_sweep import (
@@ -23,6 +24,7 @@ from advisor.predict.plain_sweep import (
 from advisor.predict.scenario import Scenario, build_scenario
 from advisor.prediction import AdvisorError, Array
 from advisor.show.explain.round import derive
+from advisor.show.phrases.notes import note_text, note_texts
 
 ASKED = build_scenario(
     hardware_id="h200-sxm",
@@ -58,7 +60,7 @@ def test_a_sweep_beside_predictions_by_hand() -> None:
     assert not found.steady
     assert (
         "is not steady: its steps scatter by 22% around the predicted ones (12% at most)"
-        in found.text_at(8)
+        in note_text(found.note_at(8))
     )
     for rise, jumps in ((1.51, ((16, 64, 1.51 * 4 / 3),)), (1.49, ())):
         found = held(0.9, 0.9, 0.9, 0.9 * rise)
@@ -68,20 +70,19 @@ def test_a_sweep_beside_predictions_by_hand() -> None:
         assert found.ratio_at([0.5, 4, 32, 128]) == pytest.approx(
             [0.9, 0.9, 0.9 * rise**0.5, 0.9 * rise]
         )
-        assert "batch 1 to 64, lies 10% below the predicted steps" in found.text
+        assert "batch 1 to 64, lies 10% below the predicted steps" in note_text(found.note_at())
         assert (
             "rounds of up to 64 tokens the mean of both; it jumps 2 times from 16 to 64"
-            in found.text
+            in note_text(found.note_at())
         ) == bool(jumps)
-    beyond = [
-        held(1.0, 1.0, 1.0, 2.0).text_at(batch).rpartition(" At ")[2] for batch in (5, 16, 100)
-    ]
-    assert beyond == [
-        f"batch {batch} K = {k} and more run beyond it." for batch, k in ((5, 3), (16, 1), (100, 1))
-    ]
+    beyond = [held(1.0, 1.0, 1.0, 2.0).note_at(batch).facts["beyond_k"] for batch in (5, 16, 100)]
+    assert beyond == [3, 1, 1]
+    assert note_text(held(1.0, 1.0, 1.0, 2.0).note_at(5)).endswith(
+        "At batch 5 K = 3 and more run beyond it."
+    )
     level = held(1.0, 1.0, 1.0, 1.0)
-    assert level.text == level.text_at(5)
-    assert "lies 0% above" in level.text
+    assert level.note_at() == level.note_at(5)
+    assert "lies 0% above" in note_text(level.note_at())
     assert [each[:2] for each in held(0.6, 1.0, 1.0, 1.0).jumps] == [(1, 4)]
 
 
@@ -182,9 +183,9 @@ def test_a_cliff_at_512_tokens_is_foreseen_before_any_drafter_runs() -> None:
         cut.curve.speedup[at, columns], smooth.curve.speedup[at, columns], rtol=2e-3
     )
     assert np.all(cut.curve.speedup[at, 5:] < 0.6 * smooth.curve.speedup[at, 5:])
-    told = next(text for text in cut.warnings if text.startswith("Your plain sweep"))
-    assert "from 512 to 513 sequences" in told
-    assert "At batch 96 K = 5 and more run beyond it." in told
+    used = next(note for note in cut.notes if note.kind == "sweep_used")
+    assert used.facts["jumps"][0][:2] == (512, 513)
+    assert (used.facts["batch"], used.facts["beyond_k"]) == (96, 5)
     assert all(
         (item.n_draft + 1) * item.batch_start <= 512
         for item in cut.k_by_batch
@@ -195,10 +196,9 @@ def test_a_cliff_at_512_tokens_is_foreseen_before_any_drafter_runs() -> None:
 def test_a_sweep_that_is_not_steady_is_told_and_not_used() -> None:
     scenario = with_sweep(lambda batch: np.where(np.arange(len(batch)) % 2, 1.4, 0.8))
     np.testing.assert_array_equal(curve(scenario).speedup, curve(ASKED).speedup)
-    assert any(
-        "is not steady" in text and "The model alone is used" in text
-        for text in advise(scenario).warnings
-    )
+    assert [note.kind for note in advise(scenario).notes if note.rank is Rank.OWN] == [
+        "sweep_unsteady"
+    ]
 
 
 def test_a_sweep_of_another_scenario_is_told_and_not_used() -> None:
@@ -209,7 +209,7 @@ def test_a_sweep_of_another_scenario_is_told_and_not_used() -> None:
     assert setup.sweep is None
     assert (
         "Your plain sweep is of hardware_id h200-sxm, context_tokens 2,048: here it is not used."
-        in setup.warnings
+        in note_texts(setup.notes)
     )
     bare = curve(moved.model_copy(update={"plain_sweep": None}))
     np.testing.assert_array_equal(curve(moved).speedup, bare.speedup)

@@ -22,6 +22,7 @@ from advisor.catalog.models import load_model, model_ids, model_profile, publish
 from advisor.physics.expert_loads import Steps, counted, traffic_of_loads
 from advisor.physics.expert_ranks import RankBalance, Sources, drawn_choices, skewed_loads
 from advisor.physics.memory import GIB
+from advisor.physics.notes import Note
 from advisor.physics.step import routed_time, slowest_rank
 from advisor.predict.curve import curve_for
 from advisor.predict.load import _remembered, load_setup, with_costs
@@ -81,7 +82,7 @@ def test_copies_take_memory_and_are_rounded_up_to_fill_the_ranks() -> None:
     assert copied.memory.weights_bytes - plain.memory.weights_bytes == pytest.approx(
         one_expert, abs=0.001 * GIB
     )
-    assert any("8 copies, to fill the ranks evenly" in text for text in copied.warnings)
+    assert Note.of("layout_planned", rounded=8) in copied.notes
 
 
 def spread(cv: float) -> str:
@@ -113,18 +114,17 @@ def test_on_one_rank_copies_change_nothing_and_it_is_said() -> None:
     plain = setup_of(expert_parallel=1, tensor_parallel=8, redundant_experts=None)
     given = setup_of(expert_parallel=1, tensor_parallel=8, redundant_experts=8)
     assert (curve_for(given, [64]).round_s == curve_for(plain, [64]).round_s).all()
-    assert "On one expert-parallel rank copies of experts change nothing." in given.warnings
+    assert Note.of("copies_change_nothing") in given.notes
 
 
 def test_loads_of_fewer_layers_and_idle_experts_are_told() -> None:
-    assert any(
-        "of 4 of 48 routed layers" in text for text in setup_of(expert_loads=block(2.0)).warnings
-    )
+    some_layers = Note.of("loads_of_some_layers", layers=4, routed_layers=48)
+    assert some_layers in setup_of(expert_loads=block(2.0)).notes
     idle = np.ones((48, 128))
     idle[:, 7] = 0.0
-    warned = setup_of(expert_loads=write_loads(idle)).warnings
-    assert any("1 of 128 experts have no load" in text for text in warned)
-    assert not any("routed layers" in text for text in warned)
+    notes = setup_of(expert_loads=write_loads(idle)).notes
+    assert Note.of("experts_without_load", idle=1, experts=128) in notes
+    assert not any(note.kind == "loads_of_some_layers" for note in notes)
 
 
 @pytest.mark.parametrize(
@@ -278,7 +278,7 @@ def test_where_vllm_verifies_outside_full_graphs_a_round_pays_for_launches_and_s
     found = load_setup(Scenario(**{**ON_A100, "n_gpus": 1, **changes}))
     held = curve_for(found, [16], [5], central_only=True)
     assert (found.costs.between_graphs_s > 0) == pieces
-    assert any("outside full CUDA graphs" in one for one in found.warnings) == pieces
+    assert any(note.kind == "graphs_in_pieces" for note in found.notes) == pieces
     assert (
         "between_graphs" not in held.plain_components
         or not held.plain_components["between_graphs"].any()
@@ -308,7 +308,8 @@ def test_a_model_published_in_the_format_keeps_the_parts_that_its_release_keeps(
         "nvfp4",
         "bf16",
     )
-    assert any("keeps its attention in bf16" in warning for warning in found.warnings)
+    (kept,) = (note for note in found.notes if note.kind == "parts_in_bf16")
+    assert kept.facts["parts"] == ("attention",)
     assert (
         any("NVFP4" in source for source in found.sources)
         or found.architecture.sources[-1] in found.sources
@@ -324,7 +325,7 @@ def test_fp8_of_a_model_published_in_blocks_means_blocks_and_says_so() -> None:
     blocks = setup("qwen3-235b-a22b", weight_dtype="fp8")
     tensors = setup("llama-3.1-8b", weight_dtype="fp8")
     assert blocks.architecture.dtypes.routed == "fp8_block"
-    assert any("blocks of 128 x 128" in warning for warning in blocks.warnings)
+    assert "published_in_blocks" in {note.kind for note in blocks.notes}
     assert tensors.architecture.dtypes.dense == "fp8"
 
 
@@ -441,6 +442,6 @@ def test_the_host_times_are_those_of_the_release_stated(release: str | None, end
     setup = load_setup(Scenario(acceptance="2.4@3", engine_version=release))
     own = class_costs(f"vllm{ending}")
     assert {name: getattr(setup.costs, name) for name in own} == own
-    assert any("other host time" in one for one in setup.warnings) == bool(ending)
+    assert any(note.kind == "release_host_time" for note in setup.notes) == bool(ending)
     (host,) = (use for use in derive(setup, 16, 3).constants if use.symbol == "c_r")
     assert ("vllm-synchronous" in host.source) == bool(ending), host.source

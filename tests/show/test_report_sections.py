@@ -30,7 +30,7 @@ from advisor.show.report.formats import document_of, render
 from advisor.show.report.layout import sections
 from advisor.show.report.sections import ranks_blocks
 from advisor.show.table import capital
-from advisor.show.words.expert_ranks import document, layout_table, verdict, warnings
+from advisor.show.words.expert_ranks import document, layout_table, verdict, warning_notes
 from advisor.text import json_values, printable
 from tests.answers.made_up_sweep import MAKER, frame_of, grid, parquet, row, sweep
 from tests.answers.test_design_regions import GRID
@@ -189,7 +189,7 @@ def test_a_trace_is_named_as_the_origin_and_its_routing_as_this_section_s_own() 
 
 
 def test_warnings_that_the_answer_carries_are_not_told_twice() -> None:
-    assert any("assumed formula" in text for text in warnings(found()))
+    assert "imbalance_assumed" in {note.kind for note in warning_notes(found())}
     assert (
         sum(
             "assumed formula; it has not" in text
@@ -197,7 +197,7 @@ def test_warnings_that_the_answer_carries_are_not_told_twice() -> None:
         )
         == 1
     )
-    quiet = dataclasses.replace(report(), warnings=())
+    quiet = dataclasses.replace(report(), advice=dataclasses.replace(report().advice, notes=()))
     told = [
         block
         for section in sections(quiet)

@@ -14,15 +14,9 @@ from typing import Any, Literal
 
 from advisor.answers.best_k import KRange
 from advisor.catalog.engines import Graphs, grid_sizes, load_engine
+from advisor.physics.notes import Kind, Note
 from advisor.prediction import AdvisorError
 
-EFFECTS: dict[str, str] = {
-    "safe": "note",
-    "no_effect": "has no effect",
-    "harmful": "can harm",
-    "unknown": "not known",
-}
-"""How a guard's effect is said."""
 OWN_FORWARD = ("eagle", "eagle3", "mtp", "draft_model", "dflash", "dspark")
 """Methods whose drafter runs a model."""
 NEEDS_MODEL = ("eagle", "eagle3", "draft_model", "dflash")
@@ -77,16 +71,6 @@ class ExportRequest:
     """The ranges were decided with `graphs`, so that steps above them were charged their
     launches."""
 
-    def priced_again(self, largest: int) -> str:
-        """Advice to ask again with the captured sizes. Empty where the ranges were decided without
-        any."""
-        if not self.priced:
-            return ""
-        return (
-            f". K by batch was decided without them: ask again with --graph-sizes {largest} "
-            "(More: CUDA graphs)"
-        )
-
 
 @dataclass(frozen=True)
 class EngineExport:
@@ -96,8 +80,8 @@ class EngineExport:
     line only.
 
     config_json: its text. file_name: where the launch line expects it (SGLang), or None when it is
-    passed inline. launch_line: one shell command. warnings: what the engine will not do as the
-    schedule says.
+    passed inline. launch_line: one shell command. notes: what the engine will not do as the
+    schedule says, and what is left to fill in.
     """
 
     engine: str
@@ -105,7 +89,7 @@ class EngineExport:
     config_json: str
     file_name: str | None
     launch_line: str
-    warnings: tuple[str, ...]
+    notes: tuple[Note, ...]
 
     @property
     def capture_sizes(self) -> str:
@@ -212,11 +196,10 @@ def check_draft_model(method: str, draft_model: str | None, needed: bool = False
         )
 
 
-def only_k(request: ExportRequest) -> tuple[int, str]:
-    """The K that an engine runs which cannot vary it, and whose it is, in words."""
-    if request.target_k:
-        return request.target_k, "of the target batch"
-    return widest_k(merged_rows(request.ranges)), "of the widest range"
+def only_k(request: ExportRequest) -> dict[str, Any]:
+    """The K of an engine that cannot vary it, and whether it is the target batch's."""
+    k = request.target_k or widest_k(merged_rows(request.ranges))
+    return {"k": k, "of_target": bool(request.target_k)}
 
 
 def widest_k(rows: Sequence[tuple[int, int, int]]) -> int:
@@ -229,13 +212,13 @@ def widest_k(rows: Sequence[tuple[int, int, int]]) -> int:
     return max(weight, key=lambda k: weight[k])
 
 
-def beyond_schedule(request: ExportRequest) -> tuple[str, ...]:
-    """A warning where the engine admits more requests than the schedule covers."""
+def beyond_schedule(request: ExportRequest) -> list[Note]:
+    """A note where the engine admits more requests than the schedule covers."""
     last = merged_rows(request.ranges)[-1][1]
     limit = request.served.max_running_requests
     if limit is not None and limit > last:
-        return (f"the schedule ends at batch {last}; the engine runs its last K up to {limit}",)
-    return ()
+        return [Note.of("schedule_ends", last=last, limit=limit)]
+    return []
 
 
 def export_tags(request: ExportRequest) -> set[str]:
@@ -258,19 +241,25 @@ def export_tags(request: ExportRequest) -> set[str]:
     return {tag for tag, holds in held.items() if holds}
 
 
-def guard_warnings(engine_id: str, request: ExportRequest) -> list[str]:
-    """Warnings of the engine's version, and the rules of the check. Raises AdvisorError for no
+def guard_notes(engine_id: str, request: ExportRequest) -> list[Note]:
+    """Notes on the engine's version, and the rules of the check. Raises AdvisorError for no
     release number."""
     engine = load_engine(engine_id)
-    texts = []
+    notes = []
     for guard in engine.warned_of(export_tags(request), request.version):
-        advice = f"; instead: {guard.do}" if guard.do else ""
-        texts.append(f"{EFFECTS[guard.effect]}: {guard.says}{advice} ({guard.source})")
+        kind: Kind = "guard_safe" if guard.effect == "safe" else "guard"
+        facts = {"says": guard.says, "do": guard.do or None, "source": guard.source}
+        notes.append(Note.of(kind, effect=guard.effect, **facts))
     if engine.reviewed is not None:
-        rules = f"the rules of {engine.name} {engine.reviewed.version}, read {engine.reviewed.date}"
-        release = f", for {engine.name} {request.version}" if request.version else ""
-        texts.append(f"checked by {rules}{release}")
-    return texts
+        note = Note.of(
+            "rules_checked",
+            engine=engine.name,
+            rules=engine.reviewed.version,
+            read=engine.reviewed.date,
+            version=request.version or None,
+        )
+        notes.append(note)
+    return notes
 
 
 Verdict = Literal["same", "change", "set", "keep"]

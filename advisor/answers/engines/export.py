@@ -35,11 +35,11 @@ from advisor.catalog.models import (
     release_names,
     resolve_model_name,
 )
-from advisor.predict.load import block_warnings, default_graphs
+from advisor.physics.notes import Note, ranked
+from advisor.predict.load import block_notes, default_graphs
 from advisor.predict.setup import Setup, served_weights
 from advisor.prediction import AdvisorError
 from advisor.profiles import write_whole
-from advisor.text import listed
 
 GRAPHS_FILE = "vllm_compilation_config.json"
 """File that holds the CUDA graphs to capture, beside the launch script, which has them as well."""
@@ -103,8 +103,10 @@ def export_scenario(
         target_k=int(k_running_at(ranges, target_batch)),
     )
     export = export_engine_config(engine, request)
-    about = [contexts.text] if contexts is not None and contexts.matters else []
-    return replace(export, warnings=(*export.warnings, *about, *_notes(setup, engine, model)))
+    notes = [*export.notes, *_notes(setup, engine, model)]
+    if contexts is not None and contexts.matters:
+        notes.append(Note.of("k_by_context", text=contexts.text))
+    return replace(export, notes=ranked(notes))
 
 
 def _served(setup: Setup, model: str, max_running_requests: int | None) -> ServedModel:
@@ -271,8 +273,8 @@ def is_served_as(setup: Setup, name: str) -> bool:
     )
 
 
-def format_remark(setup: Setup, served: str) -> str:
-    """Words to name a checkpoint in the weight format that is asked for. Empty where `served` is in
+def format_note(setup: Setup, served: str) -> Note | None:
+    """A note to name a checkpoint in the format that is asked for. None where `served` is in
     it."""
     formats = sorted(
         {
@@ -282,12 +284,12 @@ def format_remark(setup: Setup, served: str) -> str:
         }
     )
     if not formats or is_served_as(setup, served):
-        return ""
+        return None
     relatives = (
         release_names(setup.architecture.id)[1] if setup.architecture.id in model_ids() else []
     )
-    like = next((f", such as {name}" for name in relatives if is_served_as(setup, name)), "")
-    return f"weights as {listed(formats)}: name a checkpoint in that format{like}"
+    like = next((name for name in relatives if is_served_as(setup, name)), None)
+    return Note.of("weights_to_name", formats=tuple(formats), like=like)
 
 
 def default_draft_model(setup: Setup) -> str | None:
@@ -301,9 +303,14 @@ def default_draft_model(setup: Setup) -> str | None:
     )
 
 
-def write_export(export: EngineExport, folder: Path) -> tuple[Path, ...]:
+def write_export(
+    export: EngineExport, folder: Path, comments: Sequence[str] = ()
+) -> tuple[Path, ...]:
     """Write the JSON and the launch line into `folder`. Returns the files. Raises AdvisorError when
-    that fails."""
+    that fails.
+
+    comments : lines that stand above the launch line.
+    """
     files: list[tuple[Path, str]] = []
     if export.config is not None:
         name = (
@@ -314,7 +321,7 @@ def write_export(export: EngineExport, folder: Path) -> tuple[Path, ...]:
         files.append((folder / name, export.config_json + "\n"))
     if export.capture_sizes:
         files.append((folder / GRAPHS_FILE, export.capture_sizes + "\n"))
-    checked = "".join(f"# {text}\n" for text in export.warnings if text.startswith("checked by"))
+    checked = "".join(f"# {text}\n" for text in comments)
     files.append(
         (folder / f"{export.engine}_launch.sh", f"#!/bin/sh\n{checked}exec {export.launch_line}\n")
     )
@@ -327,32 +334,20 @@ def write_export(export: EngineExport, folder: Path) -> tuple[Path, ...]:
     return tuple(path for path, _ in files)
 
 
-def _notes(setup: Setup, engine: str, served: str) -> list[str]:
+def _notes(setup: Setup, engine: str, served: str) -> list[Note]:
     scenario = setup.scenario
-    notes = list[str]()
-    if "/" not in (scenario.served_checkpoint or "/"):
-        notes.append(
-            "write the path or Hugging Face repository of your model for "
-            f"{scenario.served_checkpoint}"
-        )
+    notes = block_notes(setup)
+    checkpoint = scenario.served_checkpoint
+    if "/" not in (checkpoint or "/"):
+        notes.append(Note.of("model_to_name", name=checkpoint))
     if scenario.engine != engine:
-        notes.append(
-            f"the schedule was computed with the kernels and overheads of {scenario.engine}, not "
-            f"{engine}"
-        )
+        notes.append(Note.of("schedule_of_engine", engine=scenario.engine, exported=engine))
     if setup.drafter.method == "dspark" and _model_type(setup) == "deepseek_v4":
-        notes.append(
-            "DSpark's stages are looked for in the target's checkpoint: serve a release of "
-            "DeepSeek-V4 that has them"
-        )
-    notes += filter(
-        None, [format_remark(setup, served), *(text.rstrip(".") for text in block_warnings(setup))]
-    )
+        notes.append(Note.of("dspark_stages"))
+    if (weights := format_note(setup, served)) is not None:
+        notes.append(weights)
     if scenario.max_tpot_ms is not None:
-        notes.append(
-            "beyond the limit on time per output token the schedule names the fastest K; cap the "
-            "batch instead"
-        )
+        notes.append(Note.of("limit_passed"))
     return notes
 
 

@@ -14,12 +14,13 @@ from advisor.answers.engines.config import (
     ExportRequest,
     ServedModel,
     beyond_schedule,
-    guard_warnings,
+    guard_notes,
     merged_rows,
     missing_graphs,
     only_k,
 )
 from advisor.catalog.engines import load_engine
+from advisor.physics.notes import Note, ranked
 from advisor.prediction import AdvisorError
 
 ADAPTIVE_METHODS = ("eagle3", "eagle", "mtp")
@@ -35,7 +36,7 @@ def export(request: ExportRequest) -> EngineExport:
     if method not in load_engine("sglang").methods:
         raise AdvisorError(f"SGLang has no {method} drafter; choose ngram, or export for vLLM")
     rows = merged_rows(ranges)
-    warnings = list(beyond_schedule(request))
+    notes = beyond_schedule(request)
     words = _placement(served, method)
     drafts = any(k for _, _, k in rows)
     # The flag counts the requests of all attention groups; the schedule is one group's.
@@ -47,20 +48,23 @@ def export(request: ExportRequest) -> EngineExport:
     if served.fp8_kv_cache:
         words += ["--kv-cache-dtype", "fp8_e4m3"]
     if not drafts:
-        warnings.append("K = 0 throughout: the engine is started without speculation")
-        return EngineExport("sglang", None, "", None, shlex.join(words), tuple(warnings))
+        notes.append(Note.of("nothing_drafted"))
+        return EngineExport("sglang", None, "", None, shlex.join(words), ranked(notes))
     if missing_graphs(request, rows) and request.graphs is not None:
         q = max(k for _, _, k in rows) + 1
         max_batch = admitted // served.data_parallel if admitted is not None else rows[-1][1]
         words += ["--cuda-graph-max-bs-decode", str(max_batch)]
-        warnings.append(
-            f"CUDA graphs of up to {max_batch:,} requests are captured, where "
-            f"{request.graphs.release} by itself stops at {request.graphs.largest(q) // q:,}: "
-            "that takes memory and time at the start" + request.priced_again(max_batch)
+        note = Note.of(
+            "graphs_of_requests",
+            requests=max_batch,
+            release=request.graphs.release,
+            by_itself=request.graphs.largest(q) // q,
+            ask_again=max_batch if request.priced else None,
         )
+        notes.append(note)
     dropped = served.data_parallel > 1 or request.multi_layer
     adaptive = len(rows) > 1 and method in ADAPTIVE_METHODS and not dropped
-    k = max(k for _, _, k in rows) if adaptive else only_k(request)[0]
+    k = max(k for _, _, k in rows) if adaptive else only_k(request)["k"]
     words += _speculation(method, request.draft_model, k)
     config = None
     text = ""
@@ -71,21 +75,13 @@ def export(request: ExportRequest) -> EngineExport:
         file_name = request.file_name
         text = json.dumps(config, indent=2)
         words += ["--speculative-adaptive", "--speculative-adaptive-config", file_name]
-        warnings.append(
-            "SGLang pads a batch to a captured graph size before it looks up the slot; limits "
-            "move down to those sizes"
-        )
+        notes.append(Note.of("batches_padded"))
     elif len(rows) > 1 and method not in ADAPTIVE_METHODS:
-        warnings.append(
-            f"SGLang varies K for EAGLE and EAGLE-3 only; {method} runs K = {k} "
-            f"{only_k(request)[1]}"
-        )
+        notes.append(Note.of("k_of_method_not_varied", method=method, **only_k(request)))
     elif len(rows) > 1:
-        warnings.append(
-            f"K = {k} {only_k(request)[1]} is exported, since SGLang would not vary it here"
-        )
-    warnings += guard_warnings("sglang", request)
-    return EngineExport("sglang", config, text, file_name, shlex.join(words), tuple(warnings))
+        notes.append(Note.of("fixed_k_of_engine", **only_k(request)))
+    notes += guard_notes("sglang", request)
+    return EngineExport("sglang", config, text, file_name, shlex.join(words), ranked(notes))
 
 
 def _placement(served: ServedModel, method: str) -> list[str]:

@@ -18,7 +18,7 @@ from advisor.answers.engines.config import (
     ExportRequest,
     ServedModel,
     beyond_schedule,
-    guard_warnings,
+    guard_notes,
     merged_rows,
     missing_graphs,
     only_k,
@@ -26,6 +26,7 @@ from advisor.answers.engines.config import (
 )
 from advisor.physics.hardware import Hardware
 from advisor.physics.memory import GIB
+from advisor.physics.notes import Kind, Note, ranked
 
 FIXED_K_ONLY = ("suffix",)
 """Methods whose proposer takes its length from num_speculative_tokens and nothing else."""
@@ -51,18 +52,16 @@ def export(request: ExportRequest) -> EngineExport:
         and (served.data_parallel > 1 or method in FIXED_K_ONLY)
     )
     if fixed:
-        ranges = (KRange(1, rows[-1][1], only_k(request)[0], 1.0),)
+        ranges = (KRange(1, rows[-1][1], only_k(request)["k"], 1.0),)
     config = vllm_speculative_config(
         ranges, method, request.draft_model, parallel_drafting=request.parallel_drafting
     )
-    warnings = list(beyond_schedule(request))
+    notes = beyond_schedule(request)
     words = ["vllm", "serve", served.model, *placement_words(served)]
     ranks = served.tensor_parallel * served.data_parallel
     if served.expert_parallel not in (1, ranks):
-        warnings.append(
-            f"vLLM spreads experts over all tensor x data parallel ranks ({ranks}), not over "
-            f"{served.expert_parallel}"
-        )
+        asked_ranks = served.expert_parallel
+        notes.append(Note.of("experts_over_all_ranks", ranks=ranks, not_over=asked_ranks))
     if served.redundant_experts is not None:
         words.append("--enable-eplb")
         if served.redundant_experts:
@@ -74,32 +73,21 @@ def export(request: ExportRequest) -> EngineExport:
     if served.fp8_kv_cache:
         words += ["--kv-cache-dtype", "fp8"]
     if config is None:
-        warnings.append("K = 0 throughout: the engine is started without speculation")
-        return EngineExport("vllm", None, "", None, shlex.join(words), tuple(warnings))
+        notes.append(Note.of("nothing_drafted"))
+        return EngineExport("vllm", None, "", None, shlex.join(words), ranked(notes))
     if "num_speculative_tokens_per_batch_size" in config and method not in TABLE_TESTED_WITH:
-        warnings.append(
-            "vLLM's documentation lists the table as tested with EAGLE, EAGLE-3 and DFlash, not "
-            f"{method}"
-        )
+        notes.append(Note.of("table_untested", method=method))
     elif fixed:
-        reason = (
-            f"method {method} drafts a fixed K"
-            if method in FIXED_K_ONLY
-            else "vLLM drops the table of K by batch"
-        )
-        under = "" if method in FIXED_K_ONLY else " under data parallelism"
-        warnings.append(
-            f"{reason}{under}: K = {only_k(request)[0]} {only_k(request)[1]} is exported, not the "
-            "schedule"
-        )
+        kind: Kind = "fixed_k_of_method" if method in FIXED_K_ONLY else "fixed_k_of_ranks"
+        notes.append(Note.of(kind, method=method, **only_k(request)))
     if method == "suffix":
-        warnings.append("suffix decoding needs the package arctic-inference beside vLLM")
-    warnings += _token_budget(request, config, words)
-    warnings += _graphs(request, merged_rows(ranges), words)
-    warnings += guard_warnings("vllm", request)
+        notes.append(Note.of("suffix_package"))
+    notes += _token_budget(request, config, words)
+    notes += _graphs(request, merged_rows(ranges), words)
+    notes += guard_notes("vllm", request)
     text = json.dumps(config, separators=(",", ":"))
     line = shlex.join([*words, "--speculative-config", text])
-    return EngineExport("vllm", config, text, None, line, tuple(warnings))
+    return EngineExport("vllm", config, text, None, line, ranked(notes))
 
 
 def placement_words(served: ServedModel) -> list[str]:
@@ -119,7 +107,9 @@ def token_budget(hardware: Hardware) -> int:
     return usual if gib < 160 else large
 
 
-def _token_budget(request: ExportRequest, config: Mapping[str, Any], words: list[str]) -> list[str]:
+def _token_budget(
+    request: ExportRequest, config: Mapping[str, Any], words: list[str]
+) -> list[Note]:
     """Extends the launch line by a budget that holds a step of all requests with drafts, where
     vLLM's own does not."""
     requests = request.served.max_running_requests or merged_rows(request.ranges)[-1][1]
@@ -127,30 +117,29 @@ def _token_budget(request: ExportRequest, config: Mapping[str, Any], words: list
     if needed <= (request.token_budget or min(TOKEN_BUDGETS)):
         return []
     words += ["--max-num-batched-tokens", str(needed)]
-    return [
-        f"--max-num-batched-tokens {needed} is written, since {requests} requests with their "
-        "drafts need it"
-    ]
+    return [Note.of("token_budget", tokens=needed, requests=requests)]
 
 
 def _graphs(
     request: ExportRequest, rows: Sequence[tuple[int, int, int]], words: list[str]
-) -> list[str]:
+) -> list[Note]:
     """Extends the launch line by sizes to capture where the release's own do not hold every
     round."""
     sizes = missing_graphs(request, rows)
     if not sizes or request.graphs is None:
         return []
-    captured_tokens = request.graphs.largest(max(k for _, _, k in rows) + 1)
     words += [
         "--compilation-config",
         json.dumps({"cudagraph_capture_sizes": list(sizes)}, separators=(",", ":")),
     ]
-    return [
-        f"CUDA graphs of up to {sizes[-1]:,} tokens are captured, since rounds of the schedule "
-        f"are above the {captured_tokens:,} that {request.graphs.release} captures by itself: "
-        "that takes memory and time at the start" + request.priced_again(sizes[-1])
-    ]
+    note = Note.of(
+        "graphs_of_tokens",
+        tokens=sizes[-1],
+        by_itself=request.graphs.largest(max(k for _, _, k in rows) + 1),
+        release=request.graphs.release,
+        ask_again=sizes[-1] if request.priced else None,
+    )
+    return [note]
 
 
 def vllm_speculative_config(

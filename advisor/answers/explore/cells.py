@@ -28,8 +28,9 @@ from advisor.physics.bands import band
 from advisor.physics.draft import drafter_ids
 from advisor.physics.hardware import hardware_ids, load_hardware, of_data_centre
 from advisor.physics.memory import cache_bytes_per_gpu
+from advisor.physics.notes import Note
 from advisor.predict.curve import Curve, Odds, curve_for, draft_odds, recommended
-from advisor.predict.load import kernel_warnings, load_setup
+from advisor.predict.load import kernel_notes, load_setup
 from advisor.predict.prefill import has_lengths
 from advisor.predict.scenario import Scenario, build_scenario
 from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, MAX_BATCH, MAX_CONTEXT
@@ -115,13 +116,12 @@ def with_prices(best: pd.DataFrame) -> pd.DataFrame:
     return best.assign(usd=laws.usd_per_million_tokens(per_hour, best["tokens_per_s_per_gpu"]))
 
 
-def kernel_warnings_of(combinations: Iterable[Mapping[str, Any]], batch: int) -> dict[str, int]:
-    """Warnings of kernels that are not measured, each with the number of combinations it
-    concerns."""
-    counts: Counter[str] = Counter()
+def kernel_notes_of(combinations: Iterable[Mapping[str, Any]], batch: int) -> dict[Note, int]:
+    """Notes on kernels that are not measured, each with the number of combinations it concerns."""
+    counts: Counter[Note] = Counter()
     for settings in combinations:
         with suppress(AdvisorError):
-            counts.update(dict.fromkeys(kernel_warnings(_loaded(settings, batch)[1]), 1))
+            counts.update(dict.fromkeys(kernel_notes(_loaded(settings, batch)[1]), 1))
     return counts
 
 

@@ -39,6 +39,7 @@ from advisor.physics.bands import Draws, make_draws, rank_range, ranks
 from advisor.physics.hardware import Hardware
 from advisor.physics.kernel_costs import KernelCosts
 from advisor.physics.memory import memory_fit
+from advisor.physics.notes import Note
 from advisor.physics.step import Placement
 from advisor.predict.curve import Curve, curve_for
 from advisor.predict.load import with_placement
@@ -369,7 +370,7 @@ class Standing:
     total_params: float
     active_params: float
     tier: Tier
-    warnings: tuple[str, ...]
+    notes: tuple[Note, ...]
 
 
 @dataclass(frozen=True)
@@ -557,6 +558,6 @@ def _standing(figures: _Figures, rank: int, between: tuple[int, int], p_first: f
         total_params=float(counts.total),
         active_params=float(counts.active_all),
         tier=figures.tier,
-        warnings=setup.warnings,
+        notes=setup.notes,
         **figures.figures,
     )

@@ -32,6 +32,7 @@ from advisor.show.explain.steps import (
     overheads,
 )
 from advisor.show.explain.titles import Title, title_of
+from advisor.show.phrases.notes import note_text
 
 
 @dataclass(frozen=True)
@@ -184,7 +185,7 @@ def _swept(
         b.group = "Plain step" if prefix == "plain" else "Verification"
         b.prefix = prefix
         factor = number_in(factors)
-        note = f"{factor:.3g} times the model's: {held.text}"
+        note = f"{factor:.3g} times the model's: {note_text(held.note_at())}"
         return b.given(Title(symbol.lower(), title, symbol, "s", note), value.value * factor)
 
     if "T_verified" in extra:

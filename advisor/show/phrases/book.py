@@ -53,6 +53,13 @@ def _spans(ranges: tuple[tuple[int, int], ...]) -> str:
     return " and ".join(f"{first:,} to {last:,}" for first, last in ranges)
 
 
+def _jumps(jumps: tuple[tuple[int, int, float], ...]) -> str:
+    pieces = [
+        f"it jumps {rise:.2g} times from {low:,} to {high:,} sequences" for low, high, rise in jumps
+    ]
+    return "; ".join(pieces)
+
+
 FORMS: dict[str, Callable[[Any], str]] = {
     "": str,
     "x": lambda value: f"{value:.2f}×",
@@ -70,6 +77,11 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "ranges": _ranges,
     "spans": _spans,
     "k": lambda value: f"K = {value}" if value else "no drafts",
+    "short": lambda value: f"{value:g}",
+    "2": lambda value: f"{value:.2g}",
+    "capital": str.capitalize,
+    "list": " and ".join,
+    "jumps": _jumps,
 }
 """A fact as text, by the form behind its name."""
 

@@ -39,6 +39,7 @@ from advisor.predict.spend import Spend, price_of, spend_at
 from advisor.predict.tiers import CALIBRATED_TOKENS
 from advisor.prediction import AdvisorError, Constant, Tier
 from advisor.show.phrases.answer import BOOK
+from advisor.show.phrases.notes import note_texts
 from advisor.show.report.blocks import Block, Code, Listing, Paragraph
 from advisor.show.words.answer import EngineSetup, draft_to_name, engine_setup, name_to_serve
 from advisor.show.words.compare import model_name, setting_lines
@@ -167,7 +168,6 @@ class Report:
     """Of the advice, as the model has it."""
     verdict: str
     assumptions: tuple[str, ...]
-    warnings: tuple[str, ...]
     constants: Mapping[str, Constant]
     """Peaks of the accelerator that are in use, by name."""
     sources: tuple[str, ...]
@@ -185,6 +185,8 @@ class Report:
     regions: RegionMap | None = None
     ranks: RanksAnswer | None = None
     swept: SweepView | None = None
+    remarks: tuple[str, ...] = ()
+    """Sentences that stand before the notes of the answer."""
     address: str = APP_ADDRESS
     """Where the app that opens the answer is served."""
     decided: str = ""
@@ -201,6 +203,11 @@ class Report:
     def say(self, *slots: str) -> str:
         """Sentences of some slots of the main answer, one after the other."""
         return printable(" ".join(BOOK.says(slots, self.facts)), 3000)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Sentences to heed before use, the heaviest first."""
+        return tuple(map(printable, (*self.remarks, *note_texts(self.advice.notes))))
 
     @property
     def scenario(self) -> Scenario:
@@ -257,7 +264,6 @@ def build_report(
         f"Should {model_name(setup)} draft with {printable(setup.drafter.name)} on "
         f"{printable(setup.place)} at batch {advice.scenario.batch_size:,}, and how many tokens K?"
     )
-    warnings = tuple(printable(text) for text in advice.warnings)
     sources = tuple(printable(text) for text in setup.sources)
     outcome = outcome_of(advice) if outcome is None else outcome
     return Report(
@@ -270,7 +276,6 @@ def build_report(
         outcome=outcome,
         verdict=printable(BOOK.say("headline", outcome.facts)),
         assumptions=_assumptions(setup),
-        warnings=warnings,
         constants=_constants(setup),
         sources=sources,
         versions=_versions(),

@@ -235,6 +235,7 @@ def document_of(report: Report) -> dict[str, Any]:
         "accepted_lengths": accepted_lengths(advice.setup.acceptance).records(),
         "assumptions": report.assumptions,
         "warnings": report.warnings,
+        "notes": report.advice.notes,
         "limits": LIMITS,
         "validation": None
         if validation is None

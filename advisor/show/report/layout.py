@@ -22,9 +22,9 @@ from advisor.catalog.models import stored_format
 from advisor.measured.refit_result import Errors
 from advisor.physics.bands import SIMULATED
 from advisor.predict.curve import curve_rows
-from advisor.predict.load import BORROWED, block_warnings
 from advisor.prediction import Constant
 from advisor.show.live_answer import engine_of
+from advisor.show.phrases.notes import note_texts
 from advisor.show.phrases.schedule import BOOK as SCHEDULE_BOOK
 from advisor.show.phrases.schedule import TEXTS
 from advisor.show.report.blocks import (
@@ -368,6 +368,8 @@ _LONGEST_LINK = 400
 _LIST = re.compile(r"(\d+, ?\d+, ?)(?:\d+, ?){8,}")
 """A list of so many numbers is folded to its ends."""
 _MOST_WARNINGS = 2
+_ABOVE = ("split_blocks", "length_borrowed")
+"""Kinds of notes that the page has above its doubts."""
 _LONGEST_LINE = 300
 
 
@@ -412,7 +414,7 @@ def _in_short(report: Report) -> str:
     do = f"{report.decided} The command below follows these runs of yours."
     texts = (
         do if report.decided else report.say("do"),
-        *block_warnings(advice.setup),
+        *note_texts(note for note in advice.notes if note.kind == "split_blocks"),
         place,
         report.say("range", "slow", "alternative", "published", "published_here"),
         advice.recommendation.bound_because,
@@ -437,10 +439,10 @@ def _doubts(report: Report) -> tuple[Block, ...]:
         report.validation and not runs
     ):  # of these very runs, each at its own length: two counts of one thing
         lines.append(nearest_check(*next(iter(report.validation.items()))))
-    above = (BORROWED, *block_warnings(advice.setup))
-    lines += [text for text in report.warnings if not text.startswith(above)][
-        : _MOST_WARNINGS + 1 - len(above)
-    ]
+    refusals = [note for note in advice.notes if note.kind == "split_blocks"]
+    rest = [note for note in advice.notes if note.kind not in _ABOVE]
+    warnings = [*report.remarks, *note_texts(rest)]
+    lines += warnings[: _MOST_WARNINGS - len(refusals)]
     return (
         Listing(
             tuple(
@@ -481,7 +483,9 @@ def _command(report: Report) -> tuple[Block, ...]:
             ),
         )
     folded = "" if lines == whole else "; lists shortened (...): copy the whole from the app"
-    notes = [text for text in engine.warnings if text.startswith(("write the path", "weights as "))]
+    notes = note_texts(
+        note for note in engine.notes if note.kind in ("model_to_name", "weights_to_name")
+    )
     if DRAFT_MODEL_PLACEHOLDER in lines:
         drafter = drafter_name(report.advice.setup.drafter)
         notes.insert(0, f"{DRAFT_MODEL_PLACEHOLDER}: your {drafter} checkpoint")

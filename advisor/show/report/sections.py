@@ -36,6 +36,7 @@ from advisor.answers.explore.questions import (
 from advisor.predict.scenario import Scenario
 from advisor.show.explain.round import cited, derive
 from advisor.show.explain.steps import Step, step_text
+from advisor.show.phrases.notes import note_texts
 from advisor.show.report.blocks import Block, Code, Listing, Paragraph, paragraph, said, table_block
 from advisor.show.report.build import Report
 from advisor.show.table import Column, Table, matrix
@@ -50,7 +51,7 @@ from advisor.show.words.expert_ranks import (
     notes,
     rank_table,
     verdict,
-    warnings,
+    warning_notes,
 )
 from advisor.show.words.leaderboard import by_size, missed_texts, own_place, quality_text, table
 from advisor.show.words.leaderboard import notes as board_notes
@@ -131,9 +132,8 @@ def ranks_blocks(report: Report, answer: RanksAnswer) -> tuple[Block, ...]:
         exchange_table(answer), f"Bytes of one layer at the rank that receives most. {of_counts}"
     )
     # Sentences that the answer carries already are not told again.
-    new_warnings = tuple(
-        _sentence(text) for text in warnings(answer) if printable(text) not in report.warnings
-    )
+    new_notes = [note for note in warning_notes(answer) if note not in report.advice.notes]
+    new_warnings = tuple(map(said, note_texts(new_notes)))
     routing_text = _routing_text(report, answer)
     origin = f"{of_counts} Choices of experts are {_ORIGINS[kind]}. {routing_text}"
     layouts = layout_table(answer)
@@ -177,11 +177,6 @@ def _routing_text(report: Report, answer: RanksAnswer) -> str:
         f"{printable(scenario_routing)} of the rest: with it in the scenario, the whole report "
         "has it."
     )
-
-
-def _sentence(text: str) -> str:
-    """A warning as a sentence: those of a trace begin small and have no full stop."""
-    return said(f"{text[0].upper()}{text[1:]}".rstrip(".") + ".")
 
 
 def ranks_values(answer: RanksAnswer) -> dict[str, Any]:

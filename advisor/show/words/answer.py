@@ -25,17 +25,19 @@ from advisor.answers.engines.export import (
     GRAPHS_FILE,
     default_served_model,
     export_scenario,
-    format_remark,
+    format_note,
     needs_draft_model,
 )
 from advisor.answers.outcome import Outcome, outcome_of
 from advisor.catalog.engines import export_engines
 from advisor.catalog.hardware import drafter_name, hardware_name, model_name, shape_label
 from advisor.physics.acceptance import Acceptance
+from advisor.physics.notes import Note, Rank, ranked
 from advisor.predict.scenario import carried_text
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
 from advisor.show.phrases.answer import BOOK
+from advisor.show.phrases.notes import note_text, note_texts
 from advisor.show.table import Column, Table, matrix
 from advisor.text import counted, printable, wrapped
 
@@ -137,8 +139,6 @@ _SHORTEN = (
 )
 """What is kept, tried until an answer is short enough: rows of K, warnings, sentences on K by
 batch, lines after it."""
-_FIRST = (" refuse", "CUDA graph")
-"""Words of the warnings that are never left out."""
 _LONG = 160
 """A capture list of more characters stands in a file instead of on the launch line that is shown.
 Own choice. [-]"""
@@ -180,16 +180,11 @@ def short_answer(
     )  # plain decoding first
     for rows, n_warnings, n_texts, n_after in _SHORTEN:
         table = Table(_COLUMNS, sorted(nearest[:rows], key=lambda row: row.n_draft))
-        # What does not start is no answer; a step that no CUDA graph holds may make it wrong; own
-        # data is to be used.
-        first = sorted(
-            advice.warnings,
-            key=lambda text: (*(word not in text for word in _FIRST), text[:4] != "Your"),
-        )
-        is_serious = any(word in text for text in first[:1] for word in _FIRST)
-        warnings = first[: max(n_warnings, 1 if is_serious else 0)]
-        left = len(advice.warnings) - len(warnings)
-        warning_texts = [f"warning: {text}" for text in warnings]
+        # What does not start is no answer, and one that may change is never left unsaid.
+        heavy = sum(note.rank <= Rank.CHANGES for note in advice.notes)
+        notes = advice.notes[: max(n_warnings, min(heavy, 1))]
+        left = len(advice.notes) - len(notes)
+        warning_texts = [f"warning: {text}" for text in note_texts(notes)]
         below = (
             line
             for text in (*_reasons(facts, n_texts), *warning_texts)
@@ -303,7 +298,8 @@ def launch_lines(
         else engine_export.launch_line
     )
     fills = [f"put yours for {' and '.join(placeholders.values())}"] if placeholders else []
-    fills += filter(None, [format_remark(setup, name_to_serve(advice))])
+    if (weights := format_note(setup, name_to_serve(advice))) is not None:
+        fills.append(note_text(weights))
     fill = f" ({'; '.join(fills)})" if fills else ""
     lines = [
         f"Launch{fill}:",
@@ -363,6 +359,8 @@ class EngineSetup:
     is none."""
     file_name: str = ""
     warnings: tuple[str, ...] = ()
+    """`notes` in words."""
+    notes: tuple[Note, ...] = ()
     problem: str = ""
     """The other fields are then empty."""
 
@@ -390,21 +388,19 @@ def engine_setup(
         )
     except AdvisorError as error:
         return EngineSetup(engine=engine, problem=printable(str(error)))
-    warnings = list(export.warnings)
-    if DRAFT_MODEL_PLACEHOLDER in export.launch_line:
-        warnings.insert(
-            0, f"write the name or path of your draft checkpoint for {DRAFT_MODEL_PLACEHOLDER}"
-        )
+    to_name = []
     if not _known_model(advice) and served_model == printable(advice.scenario.model_id):
-        warnings.insert(
-            0, f"write the path or Hugging Face repository of your model for {served_model}"
-        )
+        to_name.append(Note.of("model_to_name", name=served_model))
+    if DRAFT_MODEL_PLACEHOLDER in export.launch_line:
+        to_name.append(Note.of("drafter_to_name", name=DRAFT_MODEL_PLACEHOLDER))
+    notes = ranked([*to_name, *export.notes])
     return EngineSetup(
         engine=engine,
         launch_line=export.launch_line,
         config_json=export.config_json,
         file_name=export.file_name or "",
-        warnings=tuple(warnings),
+        warnings=tuple(note_texts(notes, "bare")),
+        notes=notes,
     )
 
 

@@ -11,8 +11,9 @@ import numpy as np
 from advisor.answers.expert_ranks import LayoutCost, MovedBytes, RanksAnswer, charged
 from advisor.physics import laws
 from advisor.physics.hardware import gpus_of_node
-from advisor.predict.load import ASSUMED_IMBALANCE
+from advisor.physics.notes import Note, ranked
 from advisor.predict.setup import Setup
+from advisor.show.phrases.notes import note_texts
 from advisor.show.table import Column, Table
 
 _EVEN = 0.001
@@ -225,28 +226,23 @@ def notes(answer: RanksAnswer) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def warnings(answer: RanksAnswer) -> tuple[str, ...]:
-    """Warnings of the trace, then of the scenario. That imbalance is assumed is not said where it
-    was counted."""
+def warning_notes(answer: RanksAnswer) -> tuple[Note, ...]:
+    """Notes on the trace and on the scenario. That imbalance is assumed is not said where it was
+    counted."""
     counted = answer.traffic.kind != "preset"
-    scenario_warnings = tuple(
-        text for text in answer.setup.warnings if not (counted and text == ASSUMED_IMBALANCE)
+    of_scenario = (
+        note for note in answer.setup.notes if not (counted and note.kind == "imbalance_assumed")
     )
-    return (*trace_warnings(answer), *scenario_warnings)
+    return ranked([*trace_notes(answer), *of_scenario])
 
 
-def trace_warnings(answer: RanksAnswer) -> tuple[str, ...]:
-    """Warnings of the trace's fit, and of a trace with fewer sequences than the batch."""
+def trace_notes(answer: RanksAnswer) -> list[Note]:
+    """Notes on the trace's fit, and on a trace with fewer sequences than the batch."""
     batch = answer.setup.scenario.batch_size
-    texts = list(answer.traffic.warnings)
     fewest = min(len(judged) for _, judged in answer.traffic.folds())
-    if answer.traffic.kind == "trace" and fewest < batch:
-        texts.append(
-            f"a batch of {batch:,} is drawn from {fewest:,} sequences, each several times: its "
-            "choices are more alike than those of as many users, so ranks look more uneven; give "
-            "a trace of more requests"
-        )
-    return tuple(texts)
+    is_few = answer.traffic.kind == "trace" and fewest < batch
+    few = [Note.of("trace_of_few", batch=batch, sequences=fewest)] if is_few else []
+    return [*answer.traffic.notes, *few]
 
 
 def document(answer: RanksAnswer) -> dict[str, Any]:
@@ -273,7 +269,7 @@ def document(answer: RanksAnswer) -> dict[str, Any]:
         "layouts": [_arm_document(answer, arm) for arm in answer.arms],
         "exchange": exchange,
         "notes": notes(answer),
-        "warnings": warnings(answer),
+        "warnings": note_texts(warning_notes(answer)),
     }
 
 

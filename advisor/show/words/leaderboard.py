@@ -17,6 +17,7 @@ from advisor.physics.bands import on_front
 from advisor.predict.field_rows import FieldSection
 from advisor.predict.scenario_fields import FIELDS
 from advisor.prediction import Prediction
+from advisor.show.phrases.notes import note_texts
 from advisor.show.table import Column, Table
 from advisor.show.words.load import figure
 from advisor.text import counted, printable
@@ -149,7 +150,12 @@ def document(board: Leaderboard, quality: tuple[str, Quality] | None = None) -> 
         name for name, row in FIELDS.items() if row.section == FieldSection.MODEL
     } | set(_NOT_SHARED)
     rows = [
-        {**vars(standing), "model": standing.name, "placement": placement_text(standing)}
+        {
+            **vars(standing),
+            "model": standing.name,
+            "placement": placement_text(standing),
+            "warnings": note_texts(standing.notes),
+        }
         for standing in board.standings
     ]
     if quality is not None:

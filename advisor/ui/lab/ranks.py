@@ -12,12 +12,13 @@ from advisor.predict.load import load_setup
 from advisor.predict.scenario import loads_shape, read_loads, write_loads
 from advisor.predict.setup import Setup, traffic_of
 from advisor.show.charts.measured import rank_chart
+from advisor.show.phrases.notes import note_texts
 from advisor.show.words.expert_ranks import (
     exchange_table,
     exchange_text,
     layout_table,
     notes,
-    trace_warnings,
+    trace_notes,
     verdict,
 )
 from advisor.text import typeset
@@ -219,8 +220,8 @@ def _shown(answer: RanksAnswer, advice: Advice) -> None:
             icon=":material/info:",
         )
     st.markdown(plain(typeset(verdict(answer))))
-    for text in trace_warnings(answer):
-        st.warning(plain(f"{text[0].upper()}{text[1:]}."))
+    for text in note_texts(trace_notes(answer)):
+        st.warning(plain(text))
     show_table(layout_table(answer))
     _choose(answer)
     show_chart(rank_chart(answer), "ranks", advice.scenario)

@@ -26,6 +26,7 @@ from advisor.predict.setup import Setup
 from advisor.predict.spend import spend_at
 from advisor.prediction import AdvisorError
 from advisor.show.charts.measured import acceptance_chart, union_chart
+from advisor.show.phrases.notes import note_texts
 from advisor.show.table import Column, Table
 from advisor.text import counted
 from advisor.ui.own_data import use_length
@@ -156,8 +157,8 @@ def _fitted(trace: TraceFit, layout: str, advice: Advice) -> None:
         f"read as {plain(layout)}. The fit predicts the experts counted within "
         f"{trace.largest_error:.1%}."
     )
-    for warning in trace.warnings:
-        st.warning(plain(warning))
+    for text in note_texts(trace.notes):
+        st.warning(plain(text))
     rows = [
         ("Load spread (CV)", fit.load_cv, fit.load_cv_interval),
         ("Affinity (phi)", fit.affinity, fit.affinity_interval),

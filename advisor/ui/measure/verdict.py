@@ -40,6 +40,7 @@ from advisor.predict.curve import held_sweep
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.show.charts.measured import before_after_chart, own_gap_chart
+from advisor.show.phrases.notes import note_text
 from advisor.show.table import Table, matrix
 from advisor.show.words.explain import PARAMETERS
 from advisor.text import counted, listed
@@ -410,7 +411,7 @@ def _plain_sweep(read: Measured, scenario: Scenario) -> None:
     held, _ = attempt(lambda: held_sweep(load_setup(scenario.model_copy(update={SWEEP: text}))))
     if text is None or held is None:
         return
-    st.markdown(plain(held.text))
+    st.markdown(plain(note_text(held.note_at())))
     used = scenario.plain_sweep == text
     st.button(
         "In use on every page" if used else "Predict with this sweep on every page",

@@ -29,6 +29,7 @@ from advisor.show.charts.maps import SHOWN, explored_chart, explored_table
 from advisor.show.charts.measured import chances_chart
 from advisor.show.explain.nearby import nearest_speedups
 from advisor.show.live_answer import engine_of, live_answer, live_why
+from advisor.show.phrases.notes import note_texts
 from advisor.show.phrases.schedule import BOOK as SCHEDULE_BOOK
 from advisor.show.phrases.schedule import TEXTS
 from advisor.show.report.build import check_steps
@@ -361,7 +362,7 @@ def remarks(advice: Advice) -> tuple[str, ...]:
         correction_text(advice),
         f"{answer.bound_because} Decoding without drafts is {answer.bound}-bound.",
         *SCHEDULE_BOOK.says(TEXTS, advice.schedule.facts),
-        *advice.warnings,
+        *note_texts(advice.notes),
         routing,
         f"{setup.cache.sentence}.",
     ]

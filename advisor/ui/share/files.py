@@ -124,10 +124,8 @@ def report_for(
     )
     if not extras.own:
         return report
-    alone = f"The figures are the model's: {report.verdict[:1].lower()}{report.verdict[1:]}"
-    return replace(
-        report, decided=extras.own, verdict=extras.own, warnings=(alone, *report.warnings)
-    )
+    alone = f"The figures are the model's. It says: {report.verdict}"
+    return replace(report, decided=extras.own, verdict=extras.own, remarks=(alone,))
 
 
 @remembered(st.cache_data, shared=24, own=5, keys=(Extras,))  # the HTML file has about 5 MB
@@ -287,7 +285,7 @@ def draw_engine_files(advice: Advice) -> None:
         config = setup.config_json if setup.file_name else ""
         text = f"{setup.launch_line}\n\n{config}\n".rstrip() + "\n"
         name = f"{setup.engine}-{advice.scenario.hash}.txt"
-        help_text = plain(". ".join(setup.warnings[:1])) or None
+        help_text = next(map(plain, setup.warnings), None)
         download(
             load_engine(setup.engine).name,
             text,
