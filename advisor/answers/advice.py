@@ -102,8 +102,8 @@ class Recommendation:
     tokens_per_s_per_gpu: float
     p_best: float
     p_gain: float
-    """Chance that it is faster than plain decoding, at most MOST_CHANCE without own rows; of the
-    best K > 0 where K = 0 is served. [-]"""
+    """Chance that it is faster than plain decoding; of the best K > 0 where K = 0 is served.
+    [-]"""
     regret: float
     """Expected loss against each draw's fastest K, the least of all K within the noise. [-]"""
     equal_drafts: tuple[int, ...]
@@ -190,7 +190,6 @@ def answer_values(advice: Advice) -> dict[str, Any]:
         "tokens_per_s_per_gpu",
         "p_best",
         "p_gain",
-        "chance_of_gain",
         "regret",
         "equal_drafts",
         "meets_limit",

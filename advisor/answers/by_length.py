@@ -32,7 +32,7 @@ from advisor.answers.schedule import (
 )
 from advisor.answers.summary import stated_k
 from advisor.physics.acceptance import parse_acceptance
-from advisor.predict.curve import Curve, Odds, draft_odds
+from advisor.predict.curve import Curve, Odds, chance_of_gain, draft_odds
 from advisor.prediction import Array
 
 SHORTEST = 1.01
@@ -115,12 +115,15 @@ def at_length(advice: Advice, length: float) -> AtLength:
     """The answer, were `length` tokens accepted at `stated_k`."""
     curve = advice.curve
     factor = length_factor(advice, length)
+    speedup = curve.speedup * factor
+    draws = curve.draws * factor
     scaled = replace(
         curve,
-        speedup=curve.speedup * factor,
+        speedup=speedup,
         low=curve.low * factor,
         high=curve.high * factor,
-        draws=curve.draws * factor,
+        p_gain=chance_of_gain(advice.setup, speedup, draws, curve.drafts),
+        draws=draws,
         tpot_s=curve.tpot_s / factor,
     )
     return AtLength(advice, scaled)

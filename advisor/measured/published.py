@@ -5,13 +5,11 @@ from __future__ import annotations
 import csv
 import functools
 from collections import defaultdict
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from advisor.predict.scenario import Scenario
-from advisor.prediction import Array
 from advisor.profiles import MEASUREMENTS
 
 FIRST_COLLECTION = "published_speedups"
@@ -113,20 +111,3 @@ def _run(row: dict[str, str]) -> PublishedRun:
         length,
         row["task"] == "random",
     )
-
-
-def gain_factor(sources: Sequence[str], gained: Array, expected: Array) -> float:
-    """Factor on a stated chance of a gain, from published runs of the same setup. 1 without any.
-    [-]
-
-    sources, gained, expected : of each run its publication, whether it gained, and the chance of
-        that as predicted.
-    (1 + gains) / (1 + expected gains), each the sum over publications of a mean over their runs: a
-    publication counts once, since its runs share engine and machine, and the model as much as one
-    publication. Judged in docs/decisions/0033-odds-beside-published-runs.md.
-    """
-    if not len(sources):
-        return 1.0
-    _, index = np.unique(np.asarray(sources, str), return_inverse=True)
-    share = 1.0 / np.bincount(index)[index]
-    return float((1.0 + np.sum(gained * share)) / (1.0 + np.sum(expected * share)))

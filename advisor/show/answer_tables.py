@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.answers.advice import Advice, side_of_range
-from advisor.answers.best_k import IntArray, KRange, most_chance
+from advisor.answers.best_k import IntArray, KRange
 from advisor.answers.by_batch import static_ranges
 from advisor.answers.by_length import (
     SHORTEST,
@@ -52,7 +52,6 @@ def answer_tables(advice: Advice, own: Sequence[tuple[int, int, int]] = ()) -> d
         "source": printable(advice.setup.acceptance.source),
     }
     odds = [answer.odds for answer in answers]
-    chance = np.array([each.p_gain for each in odds])
     return {
         "accepted": accepted if k else None,
         "now_at": now,
@@ -62,7 +61,7 @@ def answer_tables(advice: Advice, own: Sequence[tuple[int, int, int]] = ()) -> d
         "enough": [answer.enough.astype(int).tolist() for answer in answers],
         "own_served": _runs(own_drafts(advice, own)) if own else None,
         "best_share": _bytes(np.array([each.p_best for each in odds])),
-        "chance": _bytes(np.minimum(chance, most_chance(advice.setup))),
+        "chance": _bytes(np.array([answer.curve.p_gain for answer in answers])),
         "loss": _two_bytes(np.array([each.loss for each in odds])),
         "ends": [_ends(answer) for answer in answers],
         "cost": [_costs(answer) for answer in answers],
