@@ -211,6 +211,10 @@ class DraftRow:
     recommended: bool
 
 
+MAY_LOSE = 0.8
+"""Choice of this project: a chance of a gain below this is said to be one of a loss too. [-]"""
+
+
 def draft_rows(setup: Setup, curve: Curve, row: int) -> tuple[DraftRow, ...]:
     """Every K at the curve's batch `row`, exactly one of them recommended.
 

@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 
 from advisor.answers.advice import Advice
 from advisor.answers.best_k import (
+    MAY_LOSE,
     IntArray,
     KRange,
     interpolate_batches,
+    interpolate_losses,
     k_running_at,
     last_batch,
     within_limit,
@@ -138,7 +140,7 @@ class ByBatch:
     pays_to: int | None
     """Last batch at which it gains, where that is not `end`; 0: at none."""
     loses_from: int | None
-    """Batch from which on the low end of the range lies below 1, as far as it drafts."""
+    """Batch from which on it may lose (MAY_LOSE), as far as it drafts."""
     drafts_from: int | None
     drafts_to: int | None
     peak: float
@@ -164,11 +166,11 @@ def by_batch(advice: Advice, curve: Curve, ranges: tuple[KRange, ...]) -> ByBatc
     place = batches - 1, np.searchsorted(curve.drafts, served)
     is_drafting = served > 0
     speedup = interpolate_batches(curve.batches, curve.speedup, batches)[place]
-    low = interpolate_batches(curve.batches, curve.low, batches)[place]
+    chance = interpolate_losses(curve.batches, curve.p_gain, batches)[place]
     drafting = batches[is_drafting]
     gaining = batches[is_drafting & (speedup > 1.0)]
     pays_to = int(gaining[-1]) if gaining.size else 0
-    losing = low[is_drafting] < 1.0
+    losing = chance[is_drafting] < MAY_LOSE
     at_the_end = int(losing[::-1].cumprod().sum())
     in_curve = curve.batches <= end
     columns = served_columns(curve, ranges, advice.curve_k)[in_curve]
