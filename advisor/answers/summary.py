@@ -355,8 +355,8 @@ def read_own_runs(path: Path = OWN_RUNS) -> tuple[str, dict[str, OwnRuns]]:
 
 
 def own_half_widths(advice: Advice) -> tuple[float, float] | None:
-    """Half the range's width over the speedup: now, and what a refit to OWN_ROWS own runs gave. None
-    with a refit, without drafts or shipped figures. [-]"""
+    """Half the range's width over the speedup: now, and what a refit to OWN_ROWS own runs gave.
+    None with a refit, without drafts or shipped figures. [-]"""
     if advice.scenario.refit or not advice.curve_k:
         return None
     try:
