@@ -502,7 +502,7 @@ def read_judged() -> tuple[str, pd.DataFrame]:
     )
 
 
-CHANCES = (0.0, 0.2, 0.5, 0.8, 0.9, 0.95, 0.98, 1.0)
+CHANCES = (0.0, 0.2, 0.5, 0.8, 0.9, 0.95, 1.0)
 """Ends of the ranges of stated chances of a gain that are held against what happened. [-]"""
 
 
