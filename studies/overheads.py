@@ -27,7 +27,6 @@ from advisor.catalog.fit_records import (
     HeldOutFit,
     OverheadFit,
     OverheadRecord,
-    ResidualRecord,
     costs_by,
 )
 from advisor.catalog.kernel_choice import SmallLaunch, version_key
@@ -38,11 +37,8 @@ from advisor.physics.hardware import hardware_ids, load_hardware
 from advisor.predict.load import with_costs
 from studies.fits.held_out import (
     COMMON_SHARE,
-    HeldOutDraw,
-    held_out_draws,
     held_out_fits,
     held_out_predictions,
-    residuals_of,
 )
 from studies.fits.overheads import (
     PRIOR,
@@ -109,14 +105,12 @@ def _seen_by(point: PublishedPoint, fit: OverheadFit) -> PublishedPoint:
 def build_fit(
     points: Sequence[PublishedPoint], refused: Mapping[str, int]
 ) -> tuple[OverheadFit, tuple[HeldOutFit, ...]]:
-    """Fit on all rows that may choose something and that the model can express. Residuals on
-    laboratories left out."""
+    """Fit on all rows that may choose something and that the model can express, and without each
+    laboratory."""
     model = fit_overheads(points, COMMON_SHARE, classes_today())
     models = held_out_fits(points)
-    drawn = held_out_draws(points, models)
     fit = OverheadFit(
         records=_records(model),
-        residuals=_residuals(residuals_of(drawn), drawn),
         sources=tuple(sorted(models)),
         form=FORM,
         data_sha256=rows_hash(),
@@ -130,7 +124,6 @@ def build_fit(
         HeldOutFit(
             laboratory=name,
             records=_records(each, model.by_class),
-            residuals=_residuals(residuals_of(drawn, name), drawn, name),
         )
         for name, each in sorted(models.items())
     )
@@ -153,7 +146,6 @@ def _prior_fit() -> OverheadFit:
     """What is known before any speedup: the priors, for every class that a scenario may be of."""
     records = tuple(_record(name, prior_overheads(name)) for name in (ANY_CLASS, *classes_today()))
     nothing = {
-        "residuals": (),
         "sources": (),
         "form": FORM,
         "data_sha256": "",
@@ -210,21 +202,6 @@ def _record(name: str, overheads: Overheads) -> OverheadRecord:
         n_sources=overheads.n_sources,
         message=message,
     )
-
-
-def _residuals(
-    found: Mapping[tuple[str, bool], float], drawn: Sequence[HeldOutDraw], without: str = ""
-) -> tuple[ResidualRecord, ...]:
-    out = []
-    for (tier, workstation), log_sd in found.items():
-        judged = [
-            one.laboratory
-            for one in drawn
-            if (one.tier, one.workstation) == (tier, workstation) and one.laboratory != without
-        ]
-        sizes = {"n_rows": len(judged), "n_sources": len(set(judged))}
-        out.append(ResidualRecord(tier=tier, workstation=workstation, log_sd=log_sd, **sizes))
-    return tuple(out)
 
 
 def _error_by_laboratory(points: Sequence[PublishedPoint], share: float) -> float:

@@ -27,7 +27,7 @@ from advisor.answers.by_batch import ranges_of, ranges_to_serve, schedule_values
 from advisor.answers.schedule import KValues, ScheduleFacts, schedule_facts
 from advisor.measured.published import PublishedRun, runs_beside
 from advisor.physics import laws
-from advisor.physics.bands import BAND_LEVEL, Draws, make_draws
+from advisor.physics.bands import BAND_LEVEL, Draws, band, make_draws
 from advisor.physics.components import BY_KEY, KERNELS, OVERHEADS
 from advisor.physics.notes import Note, ranked
 from advisor.predict.curve import Curve, batches_with, curve_for, digits, graph_edges, held_sweep
@@ -35,7 +35,7 @@ from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import RELEASE_FIELDS
 from advisor.predict.setup import Setup
-from advisor.prediction import AdvisorError, Prediction, Tier
+from advisor.prediction import BAND_SIGMAS, AdvisorError, Prediction, Tier
 
 
 @dataclass(frozen=True)
@@ -49,14 +49,30 @@ class BandPart:
     """Of the variance of the logarithm, over all parts. [-]"""
 
 
+_UNSEEN = "Machines nobody has seen, all in all"
+
+
 def band_parts(setup: Setup, batch_size: float, n_draft: int) -> tuple[BandPart, ...]:
-    """One part for each kind of uncertainty, in the order of computation. The same draws as the
-    whole band."""
+    """One part for each kind of uncertainty, in the order of computation. The same draws as those
+    that decide K.
+
+    Without rows of the user's own the last part is the whole range, with the rest of its variance:
+    it holds what machines nobody has seen differ by.
+    """
     rows = []
     for label, draws in _alone(make_draws(setup.costs)):
         curve = curve_for(setup, [batch_size], [n_draft], draws=draws)
-        log_sd = float(np.std(np.log(curve.draws[:, 0, 0])))
-        rows.append((label, float(curve.low[0, 0]), float(curve.high[0, 0]), log_sd**2))
+        speedups = curve.draws[:, 0, 0]
+        ends = band(speedups)
+        centre = float(curve.speedup[0, 0])
+        variance = float(np.log(speedups).var())
+        rows.append((label, min(float(ends[0]), centre), max(float(ends[1]), centre), variance))
+    if setup.costs.scatter_log_sd is None:
+        low = float(curve.low[0, 0])
+        high = float(curve.high[0, 0])
+        whole = float(np.log(high / low) / (2.0 * BAND_SIGMAS)) ** 2
+        explained = sum(variance for *_, variance in rows[:-1])
+        rows[-1] = (_UNSEEN, low, high, max(whole - explained, 0.0))
     total = sum(variance for *_, variance in rows) or 1.0
     return tuple(
         BandPart(label, low, high, variance / total) for label, low, high, variance in rows
@@ -103,8 +119,8 @@ class Recommendation:
     tokens_per_s_per_gpu: float
     p_best: float
     p_gain: float
-    """Chance that it is faster than plain decoding, at most MOST_CHANCE without own rows; of the
-    best K > 0 where K = 0 is served. [-]"""
+    """Chance that it is faster than plain decoding; of the best K > 0 where K = 0 is served.
+    [-]"""
     regret: float
     """Expected loss against each draw's fastest K, the least of all K within the noise. [-]"""
     equal_drafts: tuple[int, ...]

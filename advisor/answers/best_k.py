@@ -221,7 +221,7 @@ class DraftRow:
     p_best: float
     """Share of draws in which it is the fastest. [-]"""
     p_gain: float
-    """Share of draws in which it is faster than plain decoding; 0 for plain decoding itself. [-]"""
+    """Chance that it is faster than plain decoding; 0 for plain decoding itself. [-]"""
     expected_loss: float
     """Share of the speedup it gives up against each draw's fastest K, mean over the draws. [-]"""
     as_good: bool
@@ -231,14 +231,8 @@ class DraftRow:
     recommended: bool
 
 
-MOST_CHANCE = 0.95
-"""Chance of a gain that is stated at most without rows of the user's own: stated certainty did not
-hold on laboratories nobody had seen. [-]"""
-
-
-def most_chance(setup: Setup) -> float:
-    """Largest chance of a gain that is stated for a setup. [-]"""
-    return MOST_CHANCE if setup.adjustment is None else 1.0
+MAY_LOSE = 0.8
+"""Choice of this project: a chance of a gain below this is said to be one of a loss too. [-]"""
 
 
 def draft_rows(setup: Setup, curve: Curve, row: int) -> tuple[DraftRow, ...]:
@@ -260,7 +254,7 @@ def draft_rows(setup: Setup, curve: Curve, row: int) -> tuple[DraftRow, ...]:
             tpot_s=float(curve.tpot_s[row, i]),
             tokens_per_s_per_gpu=float(curve.tokens_per_s_per_gpu[row, i]),
             p_best=float(odds.p_best[i]),
-            p_gain=min(float(odds.p_gain[i]), most_chance(setup)),
+            p_gain=float(curve.p_gain[row, i]),
             expected_loss=float(odds.loss[i]),
             as_good=bool(equal[i]),
             meets_limit=bool(within[i]),

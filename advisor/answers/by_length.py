@@ -14,12 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.answers.advice import Advice
-from advisor.answers.best_k import BetweenBatches, IntArray, KRange, k_running_at, last_batch
+from advisor.answers.best_k import (
+    MAY_LOSE,
+    BetweenBatches,
+    IntArray,
+    KRange,
+    k_running_at,
+    last_batch,
+)
 from advisor.answers.by_batch import schedule_values, served_ranges, table_of
 from advisor.answers.schedule import KValues, WholeBatches, one_k_is_enough
 from advisor.answers.summary import stated_k
 from advisor.physics.acceptance import parse_acceptance
-from advisor.predict.curve import Curve, Odds, draft_odds
+from advisor.predict.curve import Curve, Odds, chance_of_gain, draft_odds
 from advisor.prediction import Array
 
 SHORTEST = 1.01
@@ -92,12 +99,15 @@ def at_length(advice: Advice, length: float) -> AtLength:
     """The answer, were `length` tokens accepted at `stated_k`."""
     curve = advice.curve
     factor = length_factor(advice, length)
+    speedup = curve.speedup * factor
+    draws = curve.draws * factor
     scaled = replace(
         curve,
-        speedup=curve.speedup * factor,
+        speedup=speedup,
         low=curve.low * factor,
         high=curve.high * factor,
-        draws=curve.draws * factor,
+        p_gain=chance_of_gain(advice.setup, speedup, draws, curve.drafts),
+        draws=draws,
         tpot_s=curve.tpot_s / factor,
     )
     return AtLength(advice, scaled)
@@ -112,7 +122,7 @@ class ByBatch:
     pays_to: int | None
     """Last batch at which it gains, where that is not `end_batch`; 0: at none."""
     loses_from: int | None
-    """Batch from which on the low end of the range lies below 1, as far as it drafts."""
+    """Batch from which on it may lose (MAY_LOSE), as far as it drafts."""
     drafts_from: int | None
     drafts_to: int | None
     peak: float
@@ -147,11 +157,11 @@ def by_batch_each(advice: Advice, curve: Curve, served: IntArray) -> list[ByBatc
     column = np.searchsorted(curve.drafts, served)
     between = BetweenBatches.of(curve.batches, batches)
     speedup = np.take_along_axis(between.positive(curve.speedup), column, axis=1)
-    low = np.take_along_axis(between.positive(curve.low), column, axis=1)
+    chance = np.take_along_axis(between.linear(curve.p_gain), column, axis=1)
     drafting = served > 0
     pays_to = _last(drafting & (speedup > 1.0))
-    # From the batch after the last that does not lose on, as far as it drafts.
-    loses_from = _first(drafting & (batches[:, None] > _last(drafting & (low >= 1.0))))
+    # From the batch after the last that is likely to gain, as far as it drafts.
+    loses_from = _first(drafting & (batches[:, None] > _last(drafting & (chance >= MAY_LOSE))))
     in_curve = curve.batches[curve.batches <= end].astype(int)
     shown = np.where(drafting.any(axis=0), column, curve.column(advice.curve_k))[in_curve - 1]
     on_curve = np.take_along_axis(curve.speedup[: in_curve.size], shown, axis=1)

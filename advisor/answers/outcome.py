@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from advisor.answers.advice import HARDLY, Advice, published_here, side_of_range
-from advisor.answers.best_k import DraftRow
+from advisor.answers.best_k import MAY_LOSE, DraftRow
 from advisor.answers.by_length import SHORTEST, at_length, by_batch, length_now
 from advisor.answers.flags import Flags
 from advisor.answers.schedule import gain_over_doublings
@@ -59,7 +59,7 @@ class Outcome:
     high: float
     """High end of the 80 % range. [-]"""
     chance: float
-    """Chance of a gain, from the model alone. [0 to 1]"""
+    """Chance of a gain (`curve.chance_of_gain`). [0 to 1]"""
     best_share: float
     """Share of simulated cases in which `tried` is the fastest. [0 to 1]"""
     loss: float
@@ -113,7 +113,7 @@ class Outcome:
     pays_to: int | None
     """Last batch at which the configuration gains, where it is not `end_batch`; 0: at none."""
     loses_from: int | None
-    """Batch from which on the low end of the range lies below 1, as far as it drafts."""
+    """Batch from which on it may lose (MAY_LOSE), as far as it drafts."""
     drafts_from: int | None
     """First batch at which the configuration drafts. None where it never does."""
     drafts_to: int | None
@@ -172,8 +172,6 @@ class Outcome:
 
 
 FACTS = frozenset(field.name for field in fields(Outcome))
-MAY_LOSE = 0.8
-"""Choice of this project: a chance of a gain below this is said to be one of a loss too. [-]"""
 NEAR = 0.005
 """Difference of two speedups that two decimals hide. [-]"""
 FLAGS: Flags = {

@@ -154,16 +154,9 @@ def read_own_runs(path: Path = OWN_RUNS) -> tuple[str, dict[str, OwnRuns]]:
     )
 
 
-def half_width_after(low: float, value: float, high: float, study: OwnRuns) -> tuple[float, float]:
-    """Half the band's width over its value, now and after OWN_ROWS runs of one's own. [-] Narrower
-    as in the study."""
-    now = (high - low) / (2.0 * value)
-    return now, now * min(study.width_after / study.width_before, 1.0)
-
-
 def own_half_widths(advice: Advice) -> tuple[float, float] | None:
-    """Half the range's width now and after OWN_ROWS own runs. None with a refit, without drafts or
-    shipped figures. [-]"""
+    """Half the range's width over the speedup: now, and what a refit to OWN_ROWS own runs gave.
+    None with a refit, without drafts or shipped figures. [-]"""
     if advice.scenario.refit or not advice.curve_k:
         return None
     try:
@@ -174,6 +167,5 @@ def own_half_widths(advice: Advice) -> tuple[float, float] | None:
     study = kinds.get(kind) or kinds["all"]
     at = advice.batch_index, advice.curve_column
     curve = advice.curve
-    return half_width_after(
-        float(curve.low[at]), float(curve.speedup[at]), float(curve.high[at]), study
-    )
+    now = float((curve.high[at] - curve.low[at]) / (2.0 * curve.speedup[at]))
+    return now, study.width_after / 2.0

@@ -81,7 +81,6 @@ class Adjustment:
     [s]"""
     scatter_log_sd: float | None = None
     """What the user's own rows leave unexplained, log standard deviation; None: as shipped. [-]"""
-
     forced: bool = False
     """Whether it is used although the checks rejected it."""
 
@@ -241,12 +240,8 @@ def adjusted(
     )
     changes["overhead_log_sd"] = log_sd.get("host", base.overhead_log_sd)
     changes["overhead_log_covariance"] = _covariance(base, adjustment)
-    if adjustment.scatter_log_sd is not None:
-        changes |= {
-            "residual_log_sd": adjustment.scatter_log_sd,
-            "residual_log_sd_by_tier": {},
-            "drift_log_sd": 0.0,  # whatever drifts with the batch, the user's own rows have shown
-        }
+    # Whatever drifts with the batch, the user's own rows have shown.
+    changes["scatter_log_sd"] = adjustment.scatter_log_sd
     for component in KERNELS:
         if not component.drafter:
             changes |= _scaled_records(

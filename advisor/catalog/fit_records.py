@@ -192,34 +192,18 @@ class OverheadRecord(Frozen):
         return self.parameters[name].value
 
 
-class ResidualRecord(Frozen):
-    """Spread that the components leave unexplained of left-out speedups, mostly between
-    laboratories."""
-
-    tier: str
-    workstation: bool
-    """Of engine classes on accelerators without the data centre's kernels; else of all others."""
-    log_sd: float = Field(ge=0)
-    """[-]"""
-    n_rows: int = Field(ge=0)
-    n_sources: int = Field(ge=0)
-    """Laboratories. [-]"""
-
-
 class HeldOutFit(Frozen):
     """Fit without one laboratory, by which its rows are judged. Never are they judged by what they
     took part in."""
 
     laboratory: str
     records: tuple[OverheadRecord, ...]
-    residuals: tuple[ResidualRecord, ...]
 
 
 class OverheadFit(Frozen):
-    """The whole file: records by class, residuals by tier, and what they were made from."""
+    """The whole file: records by class, and what they were made from."""
 
     records: tuple[OverheadRecord, ...]
-    residuals: tuple[ResidualRecord, ...]
     sources: tuple[str, ...]
     """Laboratories whose rows were fitted on."""
     form: str
@@ -281,15 +265,10 @@ def class_costs(engine_class: str, without: str = "") -> dict[str, Any]:
 def costs_by(fit: OverheadFit | HeldOutFit, engine_class: str) -> dict[str, Any]:
     """Fields of KernelCosts for a class by one fit."""
     record = record_of(fit.records, engine_class)
-    workstation = engine_class.endswith(WORKSTATION)
-    residuals = {
-        record.tier: record.log_sd for record in fit.residuals if record.workstation == workstation
-    }
     return {
         **{name: record.value(name) for name in OVERHEAD_NAMES},
         "host_one_gpu_share": one_gpu_share(engine_class),
         "overhead_log_covariance": record.log_covariance,
-        "residual_log_sd_by_tier": residuals,
     }
 
 

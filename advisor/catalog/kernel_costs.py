@@ -98,12 +98,6 @@ HOST_PER_STEP_S = 300e-6
 (docs/decisions/0003-engine-overheads.md)."""
 OVERHEAD_LOG_SD = math.log(3.0) / BAND_SIGMAS
 """Weak prior of docs/model.md: each overhead constant is known within a factor of 3."""
-RESIDUAL_LOG_SD = 0.1
-"""Assumed of tiers that published speedups do not calibrate, and before a user's own rows. [-]"""
-DRIFT_LOG_SD = 0.05
-"""What the offset of one laboratory's speedups gains with each doubling of the batch: of 0, 0.04
-and 0.06 the last two gave the narrower bands on laboratories left out
-(docs/decisions/0015-what-a-round-lacked.md). [-]"""
 ROOFLINE_ALL_REDUCE_T0_S = {2: 5e-6, 4: 7e-6, 8: 8e-6}
 ROOFLINE_ALL_REDUCE_LINK_FRACTION = 0.54
 """Of the link rate, a ring moving 2 (n - 1) / n of the message."""
@@ -254,8 +248,6 @@ def _beside_experts(
     costs |= {
         "host_per_step_s": HOST_PER_STEP_S,
         "overhead_log_sd": OVERHEAD_LOG_SD,
-        "residual_log_sd": RESIDUAL_LOG_SD,
-        "drift_log_sd": DRIFT_LOG_SD,
         "query_key_norm_s": 0.0 if norm is None else norm.value_s,
         "stream_mixing": _stream_mixing(hardware),
         **class_costs(class_today(engine, hardware.vendor, hardware.generation)),

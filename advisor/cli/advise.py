@@ -4,6 +4,7 @@ of it was made."""
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -121,7 +122,7 @@ def advise(
 
         out.say(spend_text(spend, advice.setup.hardware))
     if verbose:
-        _print_more(advice, goal)
+        _print_more(advice, outcome.facts, goal)
 
 
 _OTHERS = ("b200-sxm", "h200-sxm")
@@ -163,7 +164,7 @@ def _onward(advice: Advice) -> dict[str, list[str]]:
     return {"beside others": ["explore", *typed_words(*left_out), "--vary", varied], **report}
 
 
-def _print_more(advice: Advice, goal: str) -> None:
+def _print_more(advice: Advice, facts: Mapping[str, Any], goal: str) -> None:
     """All that the short answer leaves out."""
     from advisor.answers.explore.changes import next_steps
     from advisor.show.words.load import does_not_fit
@@ -176,6 +177,7 @@ def _print_more(advice: Advice, goal: str) -> None:
         steps.standing.text if steps.standing is not None else "",
         f"{answer.bound_because} ({answer.bound}-bound)",
         does_not_fit(advice.setup),
+        BOOK.say("assumed", facts),
         f"Speedup: {answer.speedup.tier} ({answer.speedup.because}).",
         correction_text(advice),
     ):

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from advisor.measured.observations import NAMES, Observations, log_predicted, log_slopes
 from advisor.measured.points import Point
+from advisor.physics.bands import SHARED_LOG_SD
 from advisor.physics.components import JOINT, KERNELS, LINK_RECORDS, OVERHEADS
 from advisor.physics.kernel_costs import MoeCost
 from advisor.predict.setup import Setup
@@ -95,9 +96,7 @@ def multiplier_prior(points: Sequence[Point]) -> MultiplierPrior:
             covariance[:, index] = 0.0
             covariance[index, index] = OWN_OVERHEAD_LOG_SD**2
         log_sd = np.sqrt(np.diag(covariance))
-    return MultiplierPrior(
-        log_sd, covariance, max(point.setup.costs.residual_log_sd for point in points)
-    )
+    return MultiplierPrior(log_sd, covariance, SHARED_LOG_SD)
 
 
 def _kernel_log_sd(setup: Setup, factor: str) -> float:

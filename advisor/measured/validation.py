@@ -249,7 +249,10 @@ PREDICTED_COLUMNS = (
     *("predicted_speedup", "predicted_low", "predicted_high"),
     *("predicted_tier", "predicted_reason", "accepted_length_source"),
 )
+_CHANCE = "predicted_chance"
 _DRAWS = "draws"
+_JUDGING = (_CHANCE, _DRAWS)
+"""What rows that are judged hold beside their prediction."""
 MAX_NAMED = 3
 """Rows that are named where a file cannot be predicted as a whole. [-]"""
 _SAME_GRID = (
@@ -299,7 +302,7 @@ def predict_rows(
     other_models : give a row whose accepted length nobody measured its drafter's median over other
         models.
     refused : why rows cannot be read, by the frame's index.
-    with_draws : add the speedup under each draw in the column _DRAWS.
+    with_draws : add the columns _JUDGING, the chance of a gain and the speedup under each draw.
     on_progress : called with the share done before every row.
     """
     filled = dict(assume or {})
@@ -326,11 +329,12 @@ def predict_rows(
             without = laboratory_of_row(row) if held_out else ""
             answers.append(_answer(question, without))
         except AdvisorError as error:
-            answers.append((None, None, None, None, f"not predicted: {error}", "none", None))
-    added = pd.DataFrame(answers, columns=[*PREDICTED_COLUMNS, _DRAWS])
-    return pd.concat(
-        [frame.reset_index(drop=True), added if with_draws else added.drop(columns=_DRAWS)], axis=1
-    )
+            nothing = (None, None, None, None, f"not predicted: {error}", "none", None, None)
+            answers.append(nothing)
+    added = pd.DataFrame(answers, columns=[*PREDICTED_COLUMNS, *_JUDGING])
+    if not with_draws:
+        added = added.drop(columns=list(_JUDGING))
+    return pd.concat([frame.reset_index(drop=True), added], axis=1)
 
 
 def _unread_text(refused: Mapping[int, str]) -> str:
@@ -383,9 +387,7 @@ def validate(
         rows["predicted_speedup"], errors="coerce"
     )  # a column of None alone holds no numbers
     rows["absolute_percentage_error"] = (predicted / measured - 1.0).abs()
-    rows["predicted_chance"] = [
-        np.nan if draws is None else np.mean(np.asarray(draws) > 1.0) for draws in rows[_DRAWS]
-    ]
+    rows[_CHANCE] = pd.to_numeric(rows.pop(_CHANCE), errors="coerce")
     judged = rows.assign(measured=measured)[rows["absolute_percentage_error"].notna()]
     keys = [name for name in _SAME_GRID if name in judged.columns]
     regret, n_best_k = best_k_regret(judged, keys, _DRAWS, "draft_tokens_k")
@@ -450,6 +452,7 @@ def _answer(question: RowQuestion, without: str) -> tuple[Any, ...]:
         tier_of(curve),
         "; ".join(note for note in notes if note),
         question.acceptance_source,
+        float(curve.p_gain[0, 0]),
         curve.draws[:, 0, 0],
     )
 
@@ -482,7 +485,7 @@ COLUMNS = (
         "predicted_tier",
         "absolute_percentage_error",
     ),
-    *("engine", "predicted_chance"),
+    *("engine", _CHANCE),
 )
 
 
@@ -499,7 +502,7 @@ def read_judged() -> tuple[str, pd.DataFrame]:
     )
 
 
-CHANCES = (0.0, 0.2, 0.5, 0.8, 0.9, 0.95, 0.98, 1.0)
+CHANCES = (0.0, 0.2, 0.5, 0.8, 0.9, 0.95, 1.0)
 """Ends of the ranges of stated chances of a gain that are held against what happened. [-]"""
 
 

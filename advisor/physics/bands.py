@@ -1,5 +1,5 @@
 """Bands by draws: every component's uncertainty enters numerator and denominator of a speedup with
-the same draw.
+the same draw. `unseen` is the range of a speedup that is stated, on a machine without own rows.
 
 Options that compete, such as models or designs, share their draws as well: losses, ties and ranks
 in one place.
@@ -8,11 +8,12 @@ in one place.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from advisor.physics.acceptance import MAX_DRAFT
 from advisor.physics.components import COMPONENTS, JOINT, Component
@@ -33,8 +34,22 @@ _APART_LOG_SD = {"eager": EAGER_LOG_SD, "between_graphs": 0.6}
 PER_K_LOG_SD = 0.02
 """Scatter of a speedup from one K to the next: measured acceptance curves depart 1.4 % from their
 neighbours' interpolation, kernel times as much between neighbouring token counts. [-]"""
-DRIFT_FROM = 4.0
-"""Sequences up to which errors do not grow with the batch. [-]"""
+SHARED_LOG_SD = 0.1
+"""Error of a drawn speedup that all K share: it decides between drafting and not alone. [-]"""
+DRIFT_LOG_SD = 0.05
+"""What it gains with each doubling of the batch beyond 4 sequences: of 0, 0.04 and 0.06 the last
+two gave the narrower bands on laboratories left out
+(docs/decisions/0015-what-a-round-lacked.md). [-]"""
+UNSEEN_LOG_HALF_WIDTH = 0.26
+_T_AT_90 = 1.6377
+"""Quantile .9 of Student's t with 3 degrees of freedom. [-]"""
+_SLOW_SHARE = 0.09
+_SLOW_LOG_MEAN = -0.5
+_SLOW_LOG_SD = 0.2
+"""Laboratories whose engine ran a slow path, and the speedup there over the predicted one. [-]"""
+MOST_CHANCE = 0.95
+"""Chance of a gain that is stated at most without rows of the user's own: stated certainty did not
+hold on laboratories nobody had seen. [-]"""
 _ONE_THREAD = 2**17
 """Multiply-adds up to which OpenBLAS stays on one thread (its threshold is 2^18): the threads of a
 larger product spin while others want the processor, for threefold the processor time of a whole
@@ -196,14 +211,45 @@ def draw_total(
     return np.asarray(total)
 
 
-def drift(drift_log_sd: float, batch: Array) -> Array:
-    """Log standard deviation that batches beyond DRIFT_FROM add to a speedup, [nB]. [-]
+def unseen(z: ArrayLike) -> Array:
+    """Chance that a speedup measured on a machine nobody has seen lies below exp(z) times the
+    predicted one. [-]
 
-    drift_log_sd: growth with each doubling. [-]
-    batch: sequences, [nB]. [-]
-    Fitted on laboratories left out: docs/decisions/0015-what-a-round-lacked.md.
+    z: logarithm of measured over predicted, any shape. [-]
+    Definition: Student's t with 3 degrees of freedom, UNSEEN_LOG_HALF_WIDTH wide at 80 %, mixed
+    with a slow path. Source: docs/decisions/0043-one-range.md.
     """
-    return np.asarray(drift_log_sd * np.maximum(np.log2(batch / DRIFT_FROM), 0.0))
+    x = np.asarray(z, float) * (_T_AT_90 / UNSEEN_LOG_HALF_WIDTH / math.sqrt(3.0))
+    usual = 0.5 + (x / (1.0 + x**2) + np.arctan(x)) / math.pi
+    slow = 0.5 + 0.5 * _erf((np.asarray(z, float) - _SLOW_LOG_MEAN) / _SLOW_LOG_SD / math.sqrt(2.0))
+    return np.asarray((1.0 - _SLOW_SHARE) * usual + _SLOW_SHARE * slow)
+
+
+_erf = np.vectorize(math.erf, otypes=[float])
+
+
+@functools.cache
+def unseen_ends() -> tuple[float, float]:
+    """Ends of the 80 % range of a speedup over the predicted one, on a machine without own rows.
+    [-]"""
+    tail = (1.0 - BAND_LEVEL) / 2.0
+    z = np.linspace(-1.0, 1.0, 2001)
+    low, high = np.exp(np.interp([tail, 1.0 - tail], unseen(z), z))
+    return float(low), float(high)
+
+
+def unseen_gain(speedup: Array) -> Array:
+    """Chance that a predicted speedup is a gain there, at most MOST_CHANCE. [-]"""
+    return np.minimum(1.0 - unseen(-np.log(speedup)), MOST_CHANCE)
+
+
+def drift(batch: Array) -> Array:
+    """Log standard deviation that larger batches add to a drawn speedup, [nB]. [-]
+
+    batch: sequences, [nB]. [-]
+    Source: DRIFT_LOG_SD.
+    """
+    return np.asarray(DRIFT_LOG_SD * np.maximum(np.log2(batch / 4.0), 0.0))
 
 
 def _weighted_sums(factors: Array, times: Array) -> Array:
@@ -216,12 +262,12 @@ def _weighted_sums(factors: Array, times: Array) -> Array:
     return total
 
 
-def wobble(draws: Draws, unexplained: Array, beyond: Array, k: NDArray[np.int64]) -> Array:
+def wobble(draws: Draws, unexplained: float, beyond: Array, k: NDArray[np.int64]) -> Array:
     """Factor on a speedup for errors that the components do not explain, under each draw [draws,
     nB, nK]. [-]
 
-    unexplained: the tier's residual, log standard deviation [nB, nK]. [-]
-    beyond: the same of larger batches, and of steps longer than the measured ones. [-]
+    unexplained: SHARED_LOG_SD, or the scatter of the user's own rows: log standard deviation. [-]
+    beyond: the same of larger batches, and of steps longer than the measured ones, [nB, nK]. [-]
     k: draft lengths, columns of the draws. [-]
     Own derivation: most of the spread is common to all K of a scenario; PER_K_LOG_SD of it differs
     from one K to the
@@ -229,7 +275,7 @@ def wobble(draws: Draws, unexplained: Array, beyond: Array, k: NDArray[np.int64]
     """
     # The common part cancels when two K are compared and the part by K does not: it says how well
     # one K is told from the next.
-    common = np.sqrt(np.maximum(np.square(unexplained) - PER_K_LOG_SD**2, 0.0) + np.square(beyond))
+    common = np.sqrt(max(unexplained**2 - PER_K_LOG_SD**2, 0.0) + np.square(beyond))
     return np.asarray(
         np.exp(draws.residual_z[:, None, None] * common + PER_K_LOG_SD * draws.per_k_z[:, None, k])
     )

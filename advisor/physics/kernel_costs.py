@@ -387,16 +387,9 @@ class KernelCosts:
     overhead_log_covariance: tuple[tuple[float, ...], ...] = ()
     """Covariance of the logarithms of all that is fitted on speedups (`components.JOINT`), where it
     was fitted; empty: each has overhead_log_sd of its own."""
-    residual_log_sd: float = field(kw_only=True)
-    """What the components do not explain of a speedup, log standard deviation (docs/model.md).
-    [-]"""
-    residual_log_sd_by_tier: Mapping[str, float] = field(default_factory=dict)
-    """The same by the tier of the speedup, where it was calibrated; other tiers take
-    residual_log_sd. [-]"""
-    drift_log_sd: float = field(kw_only=True)
-    """What that gains with each doubling of the batch beyond `bands.DRIFT_FROM`: predictions of
-    sources nobody has seen err more at larger batches, either way
-    (docs/decisions/0015-what-a-round-lacked.md). [-]"""
+    scatter_log_sd: float | None = None
+    """What the user's own rows leave unexplained of a speedup, log standard deviation; None: there
+    are too few, and its range is that of a machine nobody has seen (`bands.unseen`). [-]"""
     kernels_of: str = ""
     """Name of the accelerator with the same chip whose kernels these are; empty: the accelerator's
     own, or none."""

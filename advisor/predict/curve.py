@@ -14,7 +14,17 @@ from numpy.typing import ArrayLike, NDArray
 from advisor.catalog.engines import Ran
 from advisor.physics import laws
 from advisor.physics.acceptance import speedup
-from advisor.physics.bands import Draws, band, draw_acceptance, draw_total, drift, make_draws
+from advisor.physics.bands import (
+    SHARED_LOG_SD,
+    Draws,
+    band,
+    draw_acceptance,
+    draw_total,
+    drift,
+    make_draws,
+    unseen_ends,
+    unseen_gain,
+)
 from advisor.physics.bands import wobble as sampled_wobble
 from advisor.physics.components import COMPONENTS
 from advisor.physics.draft import draft_time
@@ -34,7 +44,7 @@ from advisor.predict.prefill import Prompt, prefill_shares_s, prompt_cost
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import MAX_BATCH
 from advisor.predict.setup import End, Setup, context_beside, graphs_of_steps, touched_at_ends
-from advisor.predict.tiers import CALIBRATED_TOKENS, beyond_log_sd, by_tier, tiers_of
+from advisor.predict.tiers import CALIBRATED_TOKENS, beyond_log_sd, tiers_of
 from advisor.prediction import AdvisorError, Array, Tier
 
 if TYPE_CHECKING:
@@ -60,6 +70,8 @@ class Curve:
     speedup: Array
     low: Array
     high: Array
+    p_gain: Array
+    """Chance that it is faster than plain decoding, [nB, nK]; 0 at K = 0."""
     draws: Array
     """Speedup under each draw, [draws, nB, nK]: shared errors, for comparisons between K."""
     plain_draws_s: Array
@@ -140,8 +152,6 @@ class Odds:
     itself. [-]"""
     p_best: Array
     """Share of draws in which this K is the fastest. [-]"""
-    p_gain: Array
-    """Share of draws in which it is faster than plain decoding. [-]"""
 
 
 def draft_odds(draws: ArrayLike, allowed: ArrayLike | None = None) -> Odds:
@@ -167,7 +177,6 @@ def draft_odds(draws: ArrayLike, allowed: ArrayLike | None = None) -> Odds:
         loss=loss,
         noise=beside.std(axis=0) / np.sqrt(len(values)),
         p_best=np.mean(values >= best - 1e-12, axis=0),
-        p_gain=np.mean(values > 1.0, axis=0),
     )
 
 
@@ -282,25 +291,20 @@ def curve_for(
     tier = tiers_of(setup, baseline.components, whole_round.components, batch, step_tokens)
     plain_draws = baseline.total_s[None]
     samples = central[None]
-    low = central
-    high = central
     if not central_only:
         # One set of draws for both times: an error that they share cancels in the speedup.
         draws = draws or make_draws(setup.costs)
         plain_draws = baseline.drawn(setup, draws)
         round_draws = whole_round.drawn(setup, draws)
-        samples = _samples(
-            setup, draws, plain_draws, round_draws, batch, step_tokens, k, prefill, tier
-        )
-        low, high = band(samples)
+        samples = _samples(setup, draws, plain_draws, round_draws, batch, step_tokens, k, prefill)
+    low, high = _range(setup, central, samples, k)
     return Curve(
         batches=batch,
         drafts=k,
         speedup=central,
-        # The centre is no quantile of the draws: a skewed band is stretched rather than leave it
-        # out.
-        low=np.minimum(low, central),
-        high=np.maximum(high, central),
+        low=low,
+        high=high,
+        p_gain=chance_of_gain(setup, central, samples, k),
         draws=samples,
         plain_draws_s=plain_draws,
         accepted_length=accepted,
@@ -310,6 +314,35 @@ def curve_for(
         **_times(baseline, whole_round),
         **_paces(setup, batch, whole_round.total_s, accepted, prefill, prompt),
     )
+
+
+def _range(setup: Setup, speedup: Array, draws: Array, k: NDArray[np.int64]) -> tuple[Array, Array]:
+    """Ends of the 80 % range that is stated of speedups, [nB, nK] each. Arguments as
+    `chance_of_gain` takes them."""
+    if setup.costs.scatter_log_sd is None:
+        low, high = (speedup * end for end in unseen_ends())
+    else:
+        # The centre is no quantile of the draws: a skewed band is stretched rather than leave it
+        # out.
+        low, high = band(draws)
+    known = k == 0
+    return (
+        np.where(known, speedup, np.minimum(low, speedup)),
+        np.where(known, speedup, np.maximum(high, speedup)),
+    )
+
+
+def chance_of_gain(setup: Setup, speedup: Array, draws: Array, k: NDArray[np.int64]) -> Array:
+    """Chance that drafting is faster than plain decoding, [nB, nK]; 0 at K = 0. [-]
+
+    speedup, draws: the predicted one, and that under each draw [draws, nB, nK]. [-]
+    k: draft lengths, [nK]. [-]
+    Of the draws where rows of the user's own say how far they scatter; else of the speedup alone
+    (`bands.unseen`). The one chance of a gain that is stated anywhere.
+    """
+    if setup.costs.scatter_log_sd is None:
+        return np.where(k == 0, 0.0, unseen_gain(speedup))
+    return np.where(k == 0, 0.0, np.mean(draws > 1.0, axis=0))
 
 
 def _axes(
@@ -663,7 +696,6 @@ def _samples(
     step_tokens: Array,
     k: NDArray[np.int64],
     prefill: Array,
-    tier: NDArray[np.object_],
 ) -> Array:
     """Speedup under each draw, [draws, nB, nK]; 1 at K = 0.
 
@@ -676,13 +708,14 @@ def _samples(
     lengths = draw_acceptance(
         acceptance.low[k], acceptance.accepted_length[k], acceptance.high[k], draws
     )
-    costs = setup.costs
-    # Calibrated on laboratories left out, so the constants are each tier's own (decision 0015).
-    unexplained = by_tier(tier, costs.residual_log_sd_by_tier, costs.residual_log_sd)
-    # Independent of each other: long steps are the kernels' extrapolation, drift is between
-    # laboratories.
-    beyond = np.hypot(beyond_log_sd(step_tokens), drift(costs.drift_log_sd, batch)[:, None])
-    wobble = sampled_wobble(draws, unexplained, beyond, k)
+    scatter = setup.costs.scatter_log_sd
+    beyond = beyond_log_sd(step_tokens)
+    if scatter is None:
+        # Independent of each other: long steps are the kernels' extrapolation, drift is between
+        # laboratories.
+        scatter = SHARED_LOG_SD
+        beyond = np.hypot(beyond, drift(batch)[:, None])
+    wobble = sampled_wobble(draws, scatter, beyond, k)
     plain_column = plain_draws[:, :, None]
     samples = speedup(lengths[:, None, :], plain_column, round_draws, prefill[:, None])
     # Plain decoding over itself: no error can move it.

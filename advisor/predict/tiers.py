@@ -40,14 +40,6 @@ def beyond_log_sd(step_tokens: ArrayLike) -> Array:
     return np.asarray(np.maximum(doublings, 0.0) * _WIDENING_PER_DOUBLING)
 
 
-def by_tier(tier: NDArray[np.object_], values: Mapping[str, float], default: float) -> Array:
-    """Values at each point's tier. Tiers above fitted share the fitted one's, being too few to
-    calibrate alone."""
-    roofline = values.get("roofline", default)
-    fitted = values.get("fitted", default)
-    return np.where(tier == Tier.ROOFLINE, roofline, fitted)
-
-
 def component_tier_ranks(setup: Setup, step_tokens: ArrayLike) -> dict[str, NDArray[np.int64]]:
     """Rank of the tier (`Tier.rank`) of each kernel component of a step of M = B q `step_tokens`
     [-]."""

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.answers.advice import Advice, side_of_range
-from advisor.answers.best_k import IntArray, KRange, k_running_at, most_chance
+from advisor.answers.best_k import IntArray, KRange, k_running_at
 from advisor.answers.by_length import (
     SHORTEST,
     AtLength,
@@ -52,7 +52,6 @@ def answer_tables(advice: Advice, own: Sequence[tuple[int, int, int]] = ()) -> d
     # One length after another, so that no more than one holds its draws.
     rows = [_at(at_length(advice, length)) for length in lengths]
     columns = {name: [row[name] for row in rows] for name in rows[0]}
-    chance = np.minimum(np.array(columns["chance"]), most_chance(advice.setup))
     return {
         "accepted": accepted if k else None,
         "now_at": now,
@@ -60,7 +59,7 @@ def answer_tables(advice: Advice, own: Sequence[tuple[int, int, int]] = ()) -> d
         "own_served": _runs(own_drafts(advice, own)) if own else None,
         **columns,
         "best_share": _bytes(np.array(columns["best_share"])),
-        "chance": _bytes(chance),
+        "chance": _bytes(np.array(columns["chance"])),
         "loss": _two_bytes(np.array(columns["loss"])),
     }
 
@@ -72,7 +71,7 @@ def _at(answer: AtLength) -> dict[str, Any]:
         "schedule": _schedule_runs(answer.table.ranges),
         "enough": answer.enough.astype(int).tolist(),
         "best_share": answer.odds.p_best,
-        "chance": answer.odds.p_gain,
+        "chance": answer.curve.p_gain,
         "loss": answer.odds.loss,
         "ends": _ends(answer),
         "cost": _costs(answer),

@@ -26,7 +26,6 @@ from advisor.catalog.fit_records import (
     WORKSTATION,
 )
 from advisor.catalog.kernel_choice import small_launch
-from advisor.catalog.kernel_costs import DRIFT_LOG_SD
 from advisor.measured.observations import NAMES, Observations, joined, log_predicted, log_slopes
 from advisor.physics.bands import drift
 from advisor.physics.components import JOINT
@@ -405,7 +404,7 @@ def whitening(points: Sequence[PublishedPoint]) -> Array:
 
     out = np.zeros((len(points), len(points)))
     for own in by_laboratory(points):
-        own_drift = drift(DRIFT_LOG_SD, np.array([points[i].batch_size for i in own]))
+        own_drift = drift(np.array([points[i].batch_size for i in own]))
         covariance = SOURCE_LOG_SD**2 + np.outer(own_drift, own_drift)
         covariance = covariance + np.diag([points[i].log_sd ** 2 for i in own])
         out[np.ix_(own, own)] = solve_triangular(

@@ -255,8 +255,7 @@ def bands_section(rows: pd.DataFrame) -> str:
 
 def chances_section(rows: pd.DataFrame) -> str:
     """The section on stated chances of a gain. `rows` as `held_out` gives them."""
-    chances = [float(np.mean(np.asarray(draws) > 1.0)) for draws in rows["draws"]]
-    judged = rows.assign(predicted_chance=chances, source_title=rows["title"])
+    judged = rows.assign(source_title=rows["title"])
     body = [
         (
             f"{line['least']:.0%} to {line['most']:.0%}",

@@ -49,7 +49,6 @@ def test_chance_loss_and_noise_follow_from_the_draws() -> None:
     draws = np.array([[1.0, 1.5, 1.2], [1.0, 1.2, 1.6], [1.0, 1.5, 1.4], [1.0, 0.9, 0.8]])
     odds = draft_odds(draws)
     assert odds.p_best.tolist() == [0.25, 0.5, 0.25]
-    assert odds.p_gain.tolist() == [0.0, 0.75, 0.75]
     lost = np.array(
         [
             [1 - 1 / 1.5, 0, 0.2],
@@ -71,7 +70,7 @@ def test_each_batch_has_the_odds_of_its_own_draws() -> None:
     whole = draft_odds(draws, allowed)
     for batch in range(4):
         alone = draft_odds(draws[:, batch], allowed[batch])
-        for name in ("loss", "noise", "p_best", "p_gain"):
+        for name in ("loss", "noise", "p_best"):
             assert getattr(whole, name)[batch] == pytest.approx(getattr(alone, name)), name
     assert recommended(whole.loss, whole.noise, allowed).shape == (4,)
     assert not np.isinf(excess_loss(whole.loss, whole.noise, allowed)[3]).any()

@@ -242,7 +242,7 @@ def test_drafting_pays_up_to_the_largest_batch_that_fits_and_is_sure() -> None:
     assert not found["fits"]["big", "h100-sxm"]
     assert frame.loc[found["row"]["small", "b200-sxm"], "batch_size"] == 1
     assert pays_text(found) == (
-        "Drafting gains in at least 80% of the simulated cases for 3 of 4 pairs of model and "
+        "Drafting has a chance of a gain of at least 80% for 3 of 4 pairs of model and "
         "accelerator, up to batch 1 to 8."
     )
     assert "nowhere in this sweep" in pays_text(where_drafting_pays(frame.assign(p_gain=0.79)))

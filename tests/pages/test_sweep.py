@@ -119,7 +119,7 @@ def test_a_finished_sweep_is_opened_from_several_files_and_asked() -> None:
         "From 2 files: 8 scenarios, 2 of them do not fit in memory; computed by release 1.2.3"
         in texts(test)
     )
-    assert "Drafting gains in at least 80% of the simulated cases for 3 of 4 pairs" in texts(test)
+    assert "Drafting has a chance of a gain of at least 80% for 3 of 4 pairs" in texts(test)
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from advisor.physics.bands import (
     _ONE_THREAD,
     MAX_DRAFT,
+    MOST_CHANCE,
     N_DRAWS,
     Draws,
     _normals,
@@ -20,6 +22,9 @@ from advisor.physics.bands import (
     draw_total,
     drift,
     make_draws,
+    unseen,
+    unseen_ends,
+    unseen_gain,
     wobble,
 )
 from advisor.physics.components import COMPONENTS, JOINT
@@ -52,8 +57,6 @@ COSTS = KernelCosts(
     host_per_draft_pass_s=300e-6,
     host_per_round_s=400e-6,
     overhead_log_sd=0.5,
-    residual_log_sd=0.1,
-    drift_log_sd=0.05,
 )
 KERNELS = {"attention_projection", "attention", "router", "routed", "shared", "dense"}
 KERNELS |= {"lm_head", "communication", "draft"}
@@ -212,31 +215,48 @@ def test_a_large_total_is_made_a_few_draws_at_a_time_and_is_the_same() -> None:
 
 
 def test_drift_grows_with_each_doubling_of_the_batch_from_four_sequences_on() -> None:
-    assert drift(0.05, np.array([1.0, 2.0, 4.0, 8.0, 32.0])) == pytest.approx([0, 0, 0, 0.05, 0.15])
+    assert drift(np.array([1.0, 2.0, 4.0, 8.0, 32.0])) == pytest.approx([0, 0, 0, 0.05, 0.15])
+
+
+def test_the_error_on_machines_nobody_has_seen_is_students_t_mixed_with_a_slow_path() -> None:
+    z = np.linspace(-2.0, 2.0, 81)
+    t = stats.t(3)
+    usual = t.cdf(z * t.ppf(0.9) / 0.26)
+    slow = stats.norm(-0.5, 0.2).cdf(z)
+    assert unseen(z) == pytest.approx(0.91 * usual + 0.09 * slow, abs=1e-5)
+    assert unseen(np.array([-50.0, 50.0])) == pytest.approx([0.0, 1.0], abs=1e-6)
+
+
+def test_the_stated_range_leaves_a_tenth_on_either_side() -> None:
+    low, high = unseen_ends()
+    assert unseen(np.log([low, high])) == pytest.approx([0.1, 0.9], abs=1e-3)
+    assert 1.0 - low > high - 1.0 > 0.0, "a slow path loses more than luck wins"
+
+
+def test_the_chance_of_a_gain_follows_the_speedup_alone_and_is_never_near_certain() -> None:
+    speedups = np.array([0.5, 0.9, 1.0, 1.2, 1.3, 2.0, 9.0])
+    chances = unseen_gain(speedups)
+    assert np.all(np.diff(chances[:-1]) > 0.0)
+    assert chances[-2:].tolist() == [MOST_CHANCE] * 2
+    assert chances[2] < 0.5, "even odds are less than even with a slow path among them"
+    assert chances[3] < 0.8 < chances[4]
 
 
 def test_what_is_unexplained_is_common_to_all_k_but_for_a_fiftieth_of_each_own() -> None:
-    """0.29 and 0.21 of a scenario: of the first, 0.02 belongs to each K; the squares of the rest
-    add."""
-    unexplained = np.array([[0.29, 0.02]])
+    """0.29 of a machine: of that, 0.02 belongs to each K; the squares of the rest and of what lies
+    beyond the measured steps add."""
     beyond = np.array([[0.0, 0.21]])
-    common = np.sqrt([0.29**2 - 0.02**2, 0.21**2])
+    common = np.sqrt([0.29**2 - 0.02**2, 0.29**2 - 0.02**2 + 0.21**2])
     k = np.array([1, 5])
-    found = wobble(draws(1, residual_z=np.array([2.0])), unexplained, beyond, k)
+    found = wobble(draws(1, residual_z=np.array([2.0])), 0.29, beyond, k)
     assert np.log(found[0, 0]) == pytest.approx(2.0 * common)
     per_k = np.zeros((1, MAX_DRAFT + 1))
     per_k[0, 5] = -3.0
-    assert np.log(wobble(draws(1, per_k_z=per_k), unexplained, beyond, k)[0, 0]) == pytest.approx(
+    assert np.log(wobble(draws(1, per_k_z=per_k), 0.29, beyond, k)[0, 0]) == pytest.approx(
         [0.0, -0.06]
     )
-    small = wobble(
-        draws(1, residual_z=np.array([2.0])), np.array([[0.01]]), np.array([[0.0]]), k[:1]
-    )
+    small = wobble(draws(1, residual_z=np.array([2.0])), 0.01, np.zeros((1, 1)), k[:1])
     assert small[0, 0, 0] == 1.0, "less than what each K has of its own leaves nothing common"
-    both = wobble(
-        draws(1, residual_z=np.array([1.0])), np.array([[0.29]]), np.array([[0.21]]), k[:1]
-    )
-    assert float(np.log(both)[0, 0, 0]) == pytest.approx(np.sqrt(0.29**2 - 0.02**2 + 0.21**2))
 
 
 def test_accepted_lengths_are_drawn_through_the_ends_of_their_band_and_never_below_one() -> None:

@@ -53,7 +53,7 @@ from advisor.prediction import AdvisorError, Tier
 
 GEMM = GemmCost(4e-6, 4e12, 8e14, Tier.FITTED, sharpness=2.3, log_sd=0.15)
 HOST = {"host_per_step_s": 300e-6, "host_per_draft_pass_s": 300e-6, "host_per_round_s": 400e-6}
-SPREADS = {"overhead_log_sd": 0.86, "residual_log_sd": 0.1, "drift_log_sd": 0.05}
+SPREADS = {"overhead_log_sd": 0.86}
 MOE = MoeCost(
     t0_s=20e-6,
     bandwidth_bytes_per_s=4e12,

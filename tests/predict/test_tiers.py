@@ -15,7 +15,6 @@ from advisor.predict.load import load_setup
 from advisor.predict.tiers import (
     CALIBRATED_TOKENS,
     beyond_log_sd,
-    by_tier,
     component_tier_ranks,
     records_in_use,
     tiers_of,
@@ -32,16 +31,6 @@ def test_a_band_widens_by_a_tenth_for_each_doubling_of_a_step_beyond_the_measure
     steps = [1, 1024, 2048, 2048 * 2**0.5, 4096, 16384]
     assert beyond_log_sd(steps) == pytest.approx([0.0, 0.0, 0.0, 0.05, 0.1, 0.3])
     assert CALIBRATED_TOKENS == 2048, "the longest step of the tables that kernels are fitted on"
-
-
-def test_tiers_above_fitted_share_its_residual_and_a_tier_without_one_takes_the_default() -> None:
-    tier = np.array(
-        [[Tier.MEASURED, Tier.INTERPOLATED], [Tier.FITTED, Tier.ROOFLINE]], dtype=object
-    )
-    both = {"fitted": 0.2, "roofline": 0.4, "interpolated": 9.0}
-    assert by_tier(tier, both, 0.1).tolist() == [[0.2, 0.2], [0.2, 0.4]]
-    assert by_tier(tier, {"roofline": 0.4}, 0.1).tolist() == [[0.1, 0.1], [0.1, 0.4]]
-    assert by_tier(tier, {"fitted": 0.2}, 0.1).tolist() == [[0.2, 0.2], [0.2, 0.1]]
 
 
 def told_tier(

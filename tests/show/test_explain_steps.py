@@ -19,7 +19,7 @@ from advisor.physics import step as model_step
 from advisor.physics.laws.recording import recorded, recording, unrecorded, within
 from advisor.physics.touched_experts import local_experts, touched_experts
 from advisor.predict.curve import curve_for
-from advisor.predict.load import load_setup
+from advisor.predict.load import load_setup, with_costs
 from advisor.predict.scenario import Scenario, write_loads
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError, Array
@@ -311,8 +311,17 @@ def test_a_function_that_is_no_single_expression_of_laws_is_refused(
         formula_of(law)
 
 
-def test_the_parts_of_a_band_lie_within_it_and_add_up() -> None:
+def test_the_parts_of_a_range_on_a_machine_nobody_has_seen_end_with_the_whole_one() -> None:
     setup = load_setup(SCENARIOS["moe"])
+    curve = curve_for(setup, [16], [3])
+    parts = band_parts(setup, 16, 3)
+    assert (parts[-1].low, parts[-1].high) == (curve.low[0, 0], curve.high[0, 0])
+    assert sum(part.share for part in parts) == pytest.approx(1.0)
+    assert all(part.low > parts[-1].low and part.high < parts[-1].high for part in parts[:-1])
+
+
+def test_the_parts_of_a_band_after_own_rows_lie_within_it_and_add_up() -> None:
+    setup = with_costs(load_setup(SCENARIOS["moe"]), scatter_log_sd=0.1)
     curve = curve_for(setup, [16], [3])
     parts = band_parts(setup, 16, 3)
     assert sum(part.share for part in parts) == pytest.approx(1.0)

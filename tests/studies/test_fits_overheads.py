@@ -25,10 +25,7 @@ from advisor.physics.bands import make_draws
 from advisor.physics.hardware import load_hardware
 from studies.fits.held_out import (
     COMMON_SHARE,
-    HeldOutDraw,
-    held_out_draws,
     held_out_predictions,
-    residuals_of,
 )
 from studies.fits.overheads import (
     COMMON,
@@ -248,45 +245,6 @@ def test_left_out_constants_are_those_of_a_fit_without_the_laboratory(points: li
         )
     assert class_costs("sglang-synchronous", name) != class_costs("sglang-synchronous")
     assert class_costs("vllm", "a laboratory that nobody fitted on") == class_costs("vllm")
-
-
-def test_residuals_are_calibrated_over_laboratories_and_never_on_the_one_that_they_judge() -> None:
-    few = [
-        HeldOutDraw(name, "fitted", False, need)
-        for name, need in zip("abcde", (0.1, 0.1, 0.1, 0.3, 0.5), strict=True)
-    ]
-    many = [HeldOutDraw("f", "fitted", False, 0.6)] * 1000
-    assert residuals_of(few)["fitted", False] == 0.3
-    assert residuals_of([*few, *many])["fitted", False] == 0.5, (
-        "a laboratory with many rows counts once"
-    )
-    assert residuals_of([*few, *many], without="f") == residuals_of(few)
-    assert residuals_of(few)["fitted", True] == residuals_of([])["fitted", True], (
-        "workstations stand apart"
-    )
-
-
-def shipped(laboratory: str) -> SimpleNamespace:
-    """The shipped fit without a laboratory, which was made of the rows that are here (above)."""
-    return SimpleNamespace(
-        of=lambda name: SimpleNamespace(costs=lambda: class_costs(name, without=laboratory))
-    )
-
-
-def test_the_roofline_tier_is_calibrated_at_least_as_wide_as_the_fitted_one(
-    points: list[Point],
-) -> None:
-    for name in ("vllm", "vllm-workstation"):
-        fitted = class_costs(name)["residual_log_sd_by_tier"].get("fitted")
-        roofline = class_costs(name)["residual_log_sd_by_tier"].get("roofline")
-        assert roofline >= fitted > 0
-    few = [point for point in points if not point.engine_class.endswith("workstation")]
-    again = residuals_of(
-        held_out_draws(few, {point.laboratory: shipped(point.laboratory) for point in few})
-    )
-    assert again["fitted", False] == pytest.approx(
-        class_costs("vllm")["residual_log_sd_by_tier"]["fitted"], abs=0.011
-    )
 
 
 @pytest.mark.parametrize(

@@ -301,8 +301,6 @@ class DrawnTimes:
 
     token_s: Array
     tpot_s: Array
-    speedup: Array
-    """Speedup at its recommended K, at each load. [-]"""
 
 
 def own_seed(name: str) -> int:
@@ -331,7 +329,7 @@ def times_under_draws(placed: PlacedModel) -> DrawnTimes:
     at[placed.rows] = columns
     drawn = drawn_times(setup, curve, at, own_z)
     rows = placed.rows
-    return DrawnTimes(drawn.token_s[:, rows], drawn.tpot_s[:, rows], curve.draws[:, rows, at[rows]])
+    return DrawnTimes(drawn.token_s[:, rows], drawn.tpot_s[:, rows])
 
 
 @dataclass(frozen=True)
@@ -482,7 +480,6 @@ def _figures(placed: PlacedModel, question: RankQuestion, price: Price | None) -
     rate = throughput(question, placed.gpus, placed.token_s)
     rates = throughput(question, placed.gpus, drawn.token_s)
     pairs = {
-        "speedup": mean(curve.speedup[at], drawn.speedup),
         "tpot_s": mean(placed.tpot_s, drawn.tpot_s),
         "tokens_per_s_per_gpu": (float(rate), rates),
     }
@@ -490,7 +487,14 @@ def _figures(placed: PlacedModel, question: RankQuestion, price: Price | None) -
         usd = laws.usd_per_million_tokens(price.usd_per_hour, float(rate))
         all_usd = laws.usd_per_million_tokens(price.usd_per_hour, rates)
         pairs["usd_per_million"] = float(usd), np.asarray(all_usd)
-    predictions: dict[str, Prediction | None] = {"usd_per_million": None}
+    speedup, low, high = (
+        float(mean_over_tokens(question, placed.token_s, values[at]))
+        for values in (curve.speedup, curve.low, curve.high)
+    )
+    predictions: dict[str, Prediction | None] = {
+        "speedup": Prediction(value=speedup, low=low, high=high, tier=tier, because=because),
+        "usd_per_million": None,
+    }
     for name, (value, draws) in pairs.items():
         predictions[name] = banded(value, draws, tier, because)
     predictions["joules_per_token"] = joules = _energy(placed, question)

@@ -10,14 +10,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from advisor.answers.best_k import MAY_LOSE
 from advisor.answers.explore.cells import COLUMNS, SETTINGS
 from advisor.answers.explore.sweep_files import Sweep
 from advisor.predict.scenario_fields import FIELDS
 from advisor.prediction import Tier
 
-SURE = 0.8
-"""Share of the draws in which drafting has to gain, so that it counts as paying (own choice).
-[-]"""
 _PAIR = ["model_id", "hardware_id"]
 _SAID = ("n_draft", "speedup", "speedup_low", "speedup_high", "p_gain", "tier")
 _ABSOLUTE = tuple(name for name in COLUMNS if name.startswith(("tpot", "tokens_per_s")))
@@ -54,7 +52,10 @@ def where_drafting_pays(frame: pd.DataFrame) -> pd.DataFrame:
         frame, *_PAIR, "batch_size", "speedup", "recommended", "n_draft", "p_gain", "fits"
     )
     pays = known[
-        known["recommended"] & (known["n_draft"] > 0) & (known["p_gain"] >= SURE) & known["fits"]
+        known["recommended"]
+        & (known["n_draft"] > 0)
+        & (known["p_gain"] >= MAY_LOSE)
+        & known["fits"]
     ]
     best = frame.loc[
         pays.sort_values(["batch_size", "speedup"], kind="stable").groupby(_PAIR).tail(1).index

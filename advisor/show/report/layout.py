@@ -188,12 +188,13 @@ def _answer(report: Report) -> tuple[Block, ...]:
         f"The largest batch that fits the memory is {report.advice.setup.memory.largest_batch:,}."
     )
     caption = (
-        f"Each K at batch {report.scenario.batch_size:,}. Fastest in, gains in: of {SIMULATED}."
+        f"Each K at batch {report.scenario.batch_size:,}. Fastest in: of {SIMULATED}. Gains in: "
+        "chance of a gain."
     )
     drafts = table_block(Table(DRAFTS, report.advice.drafts), caption)
     blocks: list[Block] = [
         Paragraph(f"{why} {tier}"),
-        Paragraph(f"{report.say('share', 'range', 'alternative')} {fits}".strip()),
+        Paragraph(f"{report.say('share', 'range', 'assumed', 'alternative')} {fits}".strip()),
         drafts,
     ]
     if report.validation:

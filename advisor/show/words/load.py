@@ -14,7 +14,6 @@ from advisor.answers.advice import chance_text
 from advisor.answers.explore.cells import ContextMap
 from advisor.catalog.hardware import drafter_name
 from advisor.catalog.task_transfer import context_factors
-from advisor.physics.bands import SIMULATED
 from advisor.physics.hardware import Hardware
 from advisor.predict.setup import Setup
 from advisor.predict.spend import Arm, Spend
@@ -87,8 +86,8 @@ def verdict(found: ContextMap, context: int, batch: int) -> str:
         )
     if found.n_draft[row, column] == 0:
         return (
-            f"{head}, {drafter} does not pay: its best, K = {k}, gives {speedup:.2f}x, a gain in "
-            f"{found.p_gain[row, column]:.0%} of {SIMULATED}.{_against(found, row, column)}"
+            f"{head}, {drafter} does not pay: its best, K = {k}, gives {speedup:.2f}x, chance of a "
+            f"gain {chance_text(float(found.p_gain[row, column]))}.{_against(found, row, column)}"
         )
     band = f"{found.low[row, column]:.2f}-{found.high[row, column]:.2f}"
     return (

@@ -9,9 +9,9 @@ from typing import Any
 
 import pandas as pd
 
+from advisor.answers.best_k import MAY_LOSE
 from advisor.answers.explore.cells import SETTINGS
 from advisor.answers.explore.questions import (
-    SURE,
     SweepMap,
     loss_of_recommended,
     one_k_for_all,
@@ -95,7 +95,7 @@ def reasons_texts(frame: pd.DataFrame) -> list[str]:
 def pays_text(pays: pd.DataFrame) -> str:
     """Sentence on where drafting pays, of `where_drafting_pays`."""
     last_batches = pays["pays_up_to"].dropna()
-    start = f"Drafting gains in at least {SURE:.0%} of the simulated cases"
+    start = f"Drafting has a chance of a gain of at least {MAY_LOSE:.0%}"
     if not len(last_batches):
         return f"{start} nowhere in this sweep."
     ends = (

@@ -11,10 +11,10 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from advisor.answers.best_k import MAY_LOSE
 from advisor.answers.explore.cells import SETTINGS
 from advisor.answers.explore.grid import SweepPlan
 from advisor.answers.explore.questions import (
-    SURE,
     axes,
     choices,
     fastest_within,
@@ -67,8 +67,8 @@ def draw_sweep_answers(kept: KeptSweep, scenario: Scenario) -> None:
     pays = _pays_in(kept.digest, frame)
     st.markdown(plain(pays_text(pays)))
     st.caption(
-        f"The largest batch at which the recommended K gains in {SURE:.0%} of the simulated cases "
-        "or more, and fits."
+        f"The largest batch at which the recommended K has a chance of a gain of {MAY_LOSE:.0%} or "
+        "more, and fits."
     )
     _table(pays_table(pays), kept, "pays")
     limit = _fastest(kept, scenario)

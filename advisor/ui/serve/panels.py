@@ -19,6 +19,7 @@ from advisor.answers.engines.export import is_served_as
 from advisor.answers.explore.cells import AXES, Explored, explore
 from advisor.answers.explore.entrants import BY, By, load_as_text, load_from_text
 from advisor.answers.explore.leaderboard import Leaderboard, Standing
+from advisor.answers.outcome import outcome_of
 from advisor.answers.own_gap import at_batch, decision_text
 from advisor.answers.summary import fit_of
 from advisor.catalog.hardware import model_name
@@ -29,6 +30,7 @@ from advisor.show.charts.maps import SHOWN, explored_chart, explored_table
 from advisor.show.charts.measured import chances_chart
 from advisor.show.explain.nearby import nearest_speedups
 from advisor.show.live_answer import engine_of, live_answer, live_why
+from advisor.show.phrases.answer import BOOK
 from advisor.show.phrases.notes import note_texts
 from advisor.show.phrases.schedule import BOOK as SCHEDULE_BOOK
 from advisor.show.phrases.schedule import TEXTS
@@ -360,6 +362,7 @@ def remarks(advice: Advice) -> tuple[str, ...]:
         f"{basis} {errors_text(errors_for(advice.scenario))}",
         accepted,
         correction_text(advice),
+        BOOK.say("assumed", outcome_of(advice).facts),
         f"{answer.bound_because} Decoding without drafts is {answer.bound}-bound.",
         *SCHEDULE_BOOK.says(TEXTS, advice.schedule.facts),
         *note_texts(advice.notes),
