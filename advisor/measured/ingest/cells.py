@@ -334,10 +334,6 @@ def read_table(sample: Sample) -> FileTable:
         return "skip"
 
     width = len(sample.header)
-    if width > MAX_COLUMNS:
-        raise AdvisorError(
-            f"{sample.name} has {width:,} columns, more than the {MAX_COLUMNS:,} allowed; drop some"
-        )
     if width == 0:
         raise AdvisorError(
             f"{sample.name} has no header line; start the table with the names of its columns"

@@ -179,7 +179,13 @@ def open_upload(name: str, data: bytes) -> Sample:
         raise AdvisorError(f"{name} holds only blanks; send a file with at least one measurement")
     if stripped[:1] in (b"{", b"[") and not _LOG_LINE.match(stripped):
         return _open_json(name, data, warnings)
-    return Sample(name, "text", data, warnings=warnings)
+    sample = Sample(name, "text", data, warnings=warnings)
+    if sample.first_line.count(sample.delimiter) >= MAX_COLUMNS:
+        raise AdvisorError(
+            f"{name} has {len(sample.header):,} columns, more than the {MAX_COLUMNS:,} allowed; "
+            "drop some"
+        )
+    return sample
 
 
 def _check_size(name: str, size: int, limit: int, what: str) -> None:
