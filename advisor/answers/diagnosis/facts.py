@@ -572,7 +572,7 @@ def client_facts(name: str, data: bytes) -> dict[int, dict[str, Any]]:
     except AdvisorError:
         return {}
     if sample.kind == "text":
-        return _from_blocks(data.decode("utf-8", errors="replace"))
+        return _from_blocks(sample.text)
     records = zip(sample.lines, sample.records, strict=True)
     return {line: _from_record(record) for line, record in records if isinstance(record, Mapping)}
 

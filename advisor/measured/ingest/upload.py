@@ -67,8 +67,8 @@ class Sample:
     """An opened upload, as the readers see it.
 
     kind json: `records` holds the one document (or the items of a top-level list) and `document`
-    the whole; jsonl: one object per line; text: `data` is UTF-8 without BOM; parquet: `data` is the
-    file.
+    the whole; jsonl: one object per line; text: `data` is UTF-8 without BOM, its lines end with
+    `\\n`; parquet: `data` is the file.
     """
 
     name: str
@@ -116,9 +116,7 @@ class Sample:
     @cached_property
     def first_line(self) -> str:
         """The first line that is neither blank nor a `#` comment."""
-        for line in re.split(
-            r"\r\n|\n|\r", self.head
-        ):  # str.splitlines would also split at U+0085 and others
+        for line in self.head.split("\n"):  # str.splitlines would also split at U+0085 and others
             if line.strip() and not line.startswith("#"):
                 return line
         return ""
@@ -174,6 +172,8 @@ def open_upload(name: str, data: bytes) -> Sample:
     if data.startswith(b"PAR1"):
         return Sample(name, "parquet", data)
     data, warnings = _to_utf8(name, data)
+    if b"\r" in data:  # of Windows, and of progress bars, which write over their own line
+        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     stripped = data[:_HEAD_BYTES].lstrip()
     if not stripped:
         raise AdvisorError(f"{name} holds only blanks; send a file with at least one measurement")

@@ -1,0 +1,32 @@
+"""Small inputs that came out wrong once, each with its right answer. They lie beside the project:
+skipped without them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from advisor.measured.ingest.read import read_upload
+from advisor.measured.ingest.rows import complete
+
+CASES = Path(__file__).parents[3] / "shared" / "cases"
+pytestmark = pytest.mark.skipif(not CASES.is_dir(), reason="the cases lie beside the project")
+
+
+def result_of(name: str, **given: object):
+    return complete(read_upload(name, (CASES / name).read_bytes()), given).result
+
+
+def test_a_log_with_a_progress_bar_is_one_row():
+    (row,) = result_of("c01_tqdm_bar.log", gpu_count=1).frame.to_dict("records")
+    assert (row["batch_size"], row["draft_tokens_k"]) == (8, 3)
+    assert (row["tpot_s"], row["output_tok_per_s"]) == pytest.approx((0.0069, 1070))
+    assert row["accepted_length"] == 1.41
+    assert row["acceptance_by_position"] == "0.3258;0.0706;0.0098"
+
+
+def test_a_servers_log_with_a_loading_bar_gives_its_decoding_steps():
+    (row,) = result_of("c02_sglang_server_cr.log", gpu_count=8).frame.to_dict("records")
+    assert (row["batch_size"], row["draft_tokens_k"]) == (4, 0)
+    assert row["step_time_s"] == pytest.approx(0.0131, rel=0.01)
