@@ -246,7 +246,9 @@ def fit(
         out.write_file(output, f"{text}\n{of}")
     if as_json:
         document = {k: v for k, v in vars(answer).items() if k != "rows"} | {
-            "warnings": rows.result.warnings
+            "warnings": rows.result.warnings,
+            "rejects": rows.result.rejects.to_dict("records"),
+            "not_read": failed,
         }
         document |= {"sentence": answer.sentence, "reasons_against": against, "refit": text}
         out.print_json({**document, "rows": answer.rows.to_dict("records"), "moesd": small})
@@ -394,7 +396,9 @@ def _rows_to_fit(
         points, refused = select_points(
             rows.result.frame, hardware_id=hardware_id, engine=engine, acceptance=stated
         )
-    except AdvisorError as error:
+    except AdvisorError as why:
+        rejected = _reasons_of(rows.result) if not aloud else []
+        error = AdvisorError("; ".join([str(why).rstrip("."), *rejected])) if rejected else why
         if lacks := _lacks(rows, paths):
             raise AdvisorError(
                 f"{error}. Say it, your own in capitals: `advisor {_command(*lacks)}`"
@@ -451,7 +455,7 @@ def _summary(result: Measured) -> dict[str, Any]:
             for name in ("rows_refused", "ready", "missing", "derived", "warnings")
         },
         "asked": [question.text for question in open_questions(result.rejects)],
-        "rejects": result.rejects.head(200).to_dict("records"),
+        "rejects": result.rejects.to_dict("records"),
     }
 
 
@@ -509,8 +513,19 @@ def _print_said(result: Measured) -> None:
         rounded = int((means % 1 != 0).any(axis=1).sum())
         if rounded:
             out.say(f"read: mean lengths of {counted(rounded, 'row')} rounded to whole tokens")
+    _print_reasons("rejected", _rejected(result))
+
+
+def _rejected(result: Measured) -> list[tuple[str, int, int]]:
+    """Rows refused in reading: reason, line, one row each."""
     rejects = result.rejects.to_dict("records")
-    _print_reasons("rejected", ((str(each["reason"]), int(each["line"]), 1) for each in rejects))
+    return [(str(each["reason"]), int(each["line"]), 1) for each in rejects]
+
+
+def _reasons_of(result: Measured) -> list[str]:
+    """Why rows were refused in reading, a clause for each reason."""
+    groups = alike(_rejected(result))
+    return [f"{counted(len(lines), 'row')} rejected: {reason}" for reason, lines in groups]
 
 
 def _acceptances(result: Measured) -> list[tuple[int, str]]:
