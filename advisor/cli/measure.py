@@ -396,18 +396,18 @@ def _rows_to_fit(
         points, refused = select_points(
             rows.result.frame, hardware_id=hardware_id, engine=engine, acceptance=stated
         )
-    except AdvisorError as why:
-        rejected = _reasons_of(rows.result) if not aloud else []
-        error = AdvisorError("; ".join([str(why).rstrip("."), *rejected])) if rejected else why
+    except AdvisorError as error:
+        rejected = "" if aloud else "".join(f"; {why}" for why in _reasons_of(rows.result))
         if lacks := _lacks(rows, paths):
             raise AdvisorError(
-                f"{error}. Say it, your own in capitals: `advisor {_command(*lacks)}`"
+                f"{error}{rejected}. Say it, your own in capitals: `advisor {_command(*lacks)}`"
             ) from error
         if not str(error).rstrip(".").endswith(f"at least {MIN_POINTS}"):
-            raise
+            raise AdvisorError(f"{error}{rejected}") from error
         beside = shlex.join(["validate", *retyped(*_OF_FIT)])
         raise AdvisorError(
-            f"{error}: add runs at other batches or K, or hold these beside it: `advisor {beside}`"
+            f"{error}{rejected}: add runs at other batches or K, or hold these beside it: "
+            f"`advisor {beside}`"
         ) from error
     return rows, failed, list(points), list(refused)
 
