@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from advisor.measured.ingest.read import read_upload
-from advisor.measured.ingest.rows import complete
+from advisor.measured.ingest.rows import combine, complete, with_baselines
 
 CASES = Path(__file__).parents[3] / "shared" / "cases"
 pytestmark = pytest.mark.skipif(not CASES.is_dir(), reason="the cases lie beside the project")
@@ -30,3 +30,17 @@ def test_a_servers_log_with_a_loading_bar_gives_its_decoding_steps():
     (row,) = result_of("c02_sglang_server_cr.log", gpu_count=8).frame.to_dict("records")
     assert (row["batch_size"], row["draft_tokens_k"]) == (4, 0)
     assert row["step_time_s"] == pytest.approx(0.0131, rel=0.01)
+
+
+def test_of_two_counterless_runs_the_one_that_streams_single_tokens_is_the_baseline():
+    plain, drafting = with_baselines(
+        [
+            read_upload(name, (CASES / name).read_bytes())
+            for name in ("c03_plain.json", "c03_eagle3_k7.json")
+        ]
+    )
+    assert plain.frame["draft_tokens_k"].tolist() == [0]
+    assert drafting.frame["draft_tokens_k"].isna().all()
+    both = combine([plain, complete(drafting, {"draft_tokens_k": 7})]).result.frame
+    assert both["accepted_length"].tolist()[1] == pytest.approx(2.16, abs=0.005)
+    assert both["speedup"].tolist()[1] == pytest.approx(0.89, abs=0.005)
