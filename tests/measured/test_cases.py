@@ -44,3 +44,20 @@ def test_of_two_counterless_runs_the_one_that_streams_single_tokens_is_the_basel
     both = combine([plain, complete(drafting, {"draft_tokens_k": 7})]).result.frame
     assert both["accepted_length"].tolist()[1] == pytest.approx(2.16, abs=0.005)
     assert both["speedup"].tolist()[1] == pytest.approx(0.89, abs=0.005)
+
+
+def test_an_untidy_table_is_read_row_by_row():
+    result = result_of("untidy.csv", gpu_count=1)
+    assert (result.rows_kept, result.rows_refused) == (10, 1)
+    assert result.frame["draft_tokens_k"].tolist() == [0, 0, 0, 0, 2, 2, 2, 4, 4, 4]
+    assert result.frame["tpot_s"].iloc[0] == pytest.approx(0.00792)
+    assert result.frame["output_tok_per_s"].iloc[0] == 1010.5
+    assert result.rejects["line"].tolist() == [11]
+    assert "line 16 is left out: it sums up the rows above it" in result.warnings
+
+
+def test_concurrency_and_a_statistic_behind_a_name_are_understood():
+    frame = result_of("c10_wide_own.csv").frame
+    assert frame["batch_size"].tolist() == [1, 10]
+    assert frame["tpot_s"].tolist() == pytest.approx([0.00803, 0.01987])
+    assert frame["output_tok_per_s"].tolist() == [123.91, 492.88]

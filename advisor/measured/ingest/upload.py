@@ -42,6 +42,12 @@ _HEAD_BYTES = 256 * 1024
 _LOG_LINE = re.compile(rb"\[(?:[0-9]{1,4}[/:-][0-9]|[0-9]+,[0-9]+\]<|[A-Z][A-Za-z ._-]*\])")
 """How a log begins that is no JSON list: `[07/22/2026-19:12:43]`, `[1,0]<stdout>` of mpirun,
 `[TensorRT-LLM]`."""
+_SAYS = re.compile("[0-9A-Za-z\u0080-\U0010ffff]")
+"""What a line of separators alone lacks."""
+_SUMMED = re.compile(
+    rb"\n[ \"]*(?:total|sum|average|avg|mean)[ \"]*([,;\t|][^\n]*)?\s*\Z", re.IGNORECASE
+)
+"""A last line that sums up the rows above it."""
 _FOREIGN: tuple[tuple[bytes | tuple[bytes, ...], str], ...] = (
     (
         b"\x93NUMPY",
@@ -115,9 +121,9 @@ class Sample:
 
     @cached_property
     def first_line(self) -> str:
-        """The first line that is neither blank nor a `#` comment."""
+        """The first line that says something and is no `#` comment."""
         for line in self.head.split("\n"):  # str.splitlines would also split at U+0085 and others
-            if line.strip() and not line.startswith("#"):
+            if _SAYS.search(line) and not line.startswith("#"):
                 return line
         return ""
 
@@ -179,6 +185,10 @@ def open_upload(name: str, data: bytes) -> Sample:
         raise AdvisorError(f"{name} holds only blanks; send a file with at least one measurement")
     if stripped[:1] in (b"{", b"[") and not _LOG_LINE.match(stripped):
         return _open_json(name, data, warnings)
+    if summed := _SUMMED.search(data):
+        line = data.count(b"\n", 0, summed.start() + 1) + 1
+        warnings = (*warnings, f"line {line} is left out: it sums up the rows above it")
+        data = data[: summed.start() + 1]
     sample = Sample(name, "text", data, warnings=warnings)
     if sample.first_line.count(sample.delimiter) >= MAX_COLUMNS:
         raise AdvisorError(

@@ -1,0 +1,83 @@
+"""Tables as people write them: their words for columns, and numbers with what they put around
+them."""
+
+from __future__ import annotations
+
+import pytest
+
+from advisor.measured.ingest.columns import match_header
+from advisor.measured.ingest.read import read_upload
+
+SETUP = "hardware_id,gpu_count,model_id,engine,drafter,draft_tokens_k"
+CELLS = "h200-sxm,1,qwen3-30b-a3b,vllm,eagle3"
+
+
+def frame_of(text: str):
+    return read_upload("own.csv", text.encode()).result.frame
+
+
+@pytest.mark.parametrize("header", ["ccu", "users", "max conc.", "Max Request Concurrency"])
+def test_words_for_concurrency_are_the_batch(header):
+    assert match_header(header, "points") == ("batch_size", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("header", "column"),
+    [
+        ("tpot_mean_ms", "tpot_s"),
+        ("mean_tpot_ms", "tpot_s"),
+        ("TPOT (ms, mean)", "tpot_s"),
+        ("TPOT avg (ms)", "tpot_s"),
+        ("itl_average_ms", "itl_s"),
+    ],
+)
+def test_a_mean_may_be_said_before_or_behind_a_name(header, column):
+    assert match_header(header, "points") == (column, 1e-3)
+
+
+@pytest.mark.parametrize("header", ["tpot_p99_ms", "p99 TPOT (ms)", "tpot_max_ms", "tpot_std_ms"])
+def test_another_statistic_is_no_mean(header):
+    assert match_header(header, "points") is None
+
+
+@pytest.mark.parametrize(
+    ("cell", "value"),
+    [
+        ("8.31 ± 0.25", 8.31),
+        ("8.31±0.25", 8.31),
+        ("8.31 +/- 0.25", 8.31),
+        ("8.31 ± 0.25 ms", 8.31),
+        ("1\u00a0008.5", 1008.5),
+        ("8.31\u00a0ms", 8.31),
+    ],
+)
+def test_a_number_keeps_its_value_in_what_people_put_around_it(cell, value):
+    frame = frame_of(f"{SETUP},batch_size,tpot_ms\n{CELLS},3,8,{cell}\n{CELLS},3,16,9\n")
+    assert frame["tpot_s"].tolist() == pytest.approx([value / 1e3, 9e-3])
+
+
+@pytest.mark.parametrize("cell", ["1.64x", "1.64 x", "1.64×"])
+def test_a_speedup_may_say_times(cell):
+    frame = frame_of(f"{SETUP},batch_size,speedup\n{CELLS},3,8,{cell}\n")
+    assert frame["speedup"].tolist() == [1.64]
+
+
+def test_two_numbers_in_a_cell_are_none():
+    text = f"{SETUP},batch_size,tpot_ms\n{CELLS},3,8,8.31 9.12\n{CELLS},3,9,8x\n{CELLS},3,16,9\n"
+    result = read_upload("own.csv", text.encode()).result
+    assert result.rejects["value"].tolist() == ["8.31 9.12", "8x"]
+
+
+def test_lines_of_separators_and_comments_may_stand_before_the_header():
+    table = f"{SETUP};batch_size;tpot_ms\n{CELLS};3;8;9\n".replace(",", ";")
+    result = read_upload("own.csv", f"# by hand\n;;;\n---\n{table}".encode()).result
+    assert result.frame.index.tolist() == [5]
+
+
+@pytest.mark.parametrize("last", ["Total,,,,,,,12", "total", '"Average",,,,,,,9', "Mean,1,2,3,4"])
+def test_a_last_line_that_sums_up_is_left_out_and_said(last):
+    result = read_upload(
+        "own.csv", f"{SETUP},batch_size,tpot_ms\n{CELLS},3,8,9\n{last}\n".encode()
+    ).result
+    assert (result.rows_kept, result.rows_refused) == (1, 0)
+    assert result.warnings[0] == "line 3 is left out: it sums up the rows above it"
