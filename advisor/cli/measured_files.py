@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import wraps
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 import pandas as pd
@@ -28,7 +29,7 @@ from advisor.measured.ingest.columns import (
 )
 from advisor.measured.ingest.own import OwnDocument, known_ids, own_document, own_frame, own_rows
 from advisor.measured.ingest.read import GivenRows, read_given, read_upload
-from advisor.measured.ingest.result import OF_ONE_RUN
+from advisor.measured.ingest.result import ANSWERS, OF_ONE_RUN, PREFER
 from advisor.measured.ingest.rows import (
     Measured,
     combine,
@@ -114,6 +115,12 @@ _OPTIONS = {
         help="Accelerator (an id) of rows that name none, or the path of its JSON.",
     ),
 }
+_PREFER = click.option(
+    "--prefer",
+    type=click.Choice(ANSWERS[PREFER]),
+    help="Read this quantity of a table that holds several without and with drafts [default: "
+    "time per token].",
+)
 OF_ROWS = (
     "values",
     "columns",
@@ -132,9 +139,16 @@ def reading_options(*names: str) -> Callable[[_Command], _Command]:
     """The options that say what a measured file leaves out: values, columns, models, hardware."""
 
     def add(command: _Command) -> _Command:
+        @wraps(command)
+        def preferring(*args: Any, prefer: str | None = None, **given: Any) -> Any:
+            if prefer is not None:
+                given["columns"] = (*given["columns"], f"{PREFER}={prefer}")
+            return command(*args, **given)
+
+        with_options: Any = _PREFER(preferring) if "columns" in names else command
         for name in reversed(names):
-            command = _OPTIONS[name](command)
-        return command
+            with_options = _OPTIONS[name](with_options)
+        return cast("_Command", with_options)
 
     return add
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from advisor.measured.ingest.read import read_upload
+from advisor.measured.ingest.remap import own_headers
 from advisor.measured.ingest.rows import combine, complete, with_baselines
 
 CASES = Path(__file__).parents[3] / "shared" / "cases"
@@ -61,3 +62,22 @@ def test_concurrency_and_a_statistic_behind_a_name_are_understood():
     assert frame["batch_size"].tolist() == [1, 10]
     assert frame["tpot_s"].tolist() == pytest.approx([0.00803, 0.01987])
     assert frame["output_tok_per_s"].tolist() == [123.91, 492.88]
+
+
+def test_of_two_quantities_for_each_k_the_time_per_token_is_read_and_said():
+    result = result_of("wide.csv", gpu_count=1, drafter="eagle3")
+    assert result.rows_kept == 24
+    assert sorted(set(result.frame["draft_tokens_k"])) == [1, 2, 3, 5]
+    assert set(result.frame["metric"]) == {"tpot_ms"}
+    assert any("--prefer output_tok_per_s" in note for note in result.derived)
+    data = (CASES / "wide.csv").read_bytes()
+    preferred = read_upload("wide.csv", data, {"prefer": "output_tok_per_s"}).result
+    assert set(preferred.frame["metric"]) == {"output_tok_per_s"}
+    assert preferred.frame["speedup"].iloc[0] == pytest.approx(271 / 212)
+
+
+def test_the_page_proposes_nothing_that_it_then_rejects():
+    data = (CASES / "wide.csv").read_bytes()
+    headers = own_headers("wide.csv", data)
+    asked = {header.theirs: header.ours for header in headers if header.ours != header.native}
+    assert read_upload("wide.csv", data, asked).rows_kept == 24

@@ -25,8 +25,9 @@ from advisor.measured.ingest.columns import (
     match_header,
 )
 from advisor.measured.ingest.result import shorten
-from advisor.measured.ingest.several_k import IGNORED, one_row_a_k
+from advisor.measured.ingest.several_k import one_row_a_k
 from advisor.measured.ingest.side_by_side import (
+    IGNORED,
     METRICS,
     SIDES,
     likely_pair,
