@@ -81,3 +81,10 @@ def test_the_page_proposes_nothing_that_it_then_rejects():
     headers = own_headers("wide.csv", data)
     asked = {header.theirs: header.ours for header in headers if header.ours != header.native}
     assert read_upload("wide.csv", data, asked).rows_kept == 24
+
+
+def test_a_dashboards_seconds_are_not_read_as_the_milliseconds_of_its_headers():
+    frame = result_of("c04_dashboard.csv", draft_tokens_k=0).frame
+    assert (frame["tpot_s"] * 1e3).round(2).tolist() == [9.70, 11.73, 6.35]
+    assert frame["output_tok_per_s"].iloc[0] == pytest.approx(393.4, abs=0.1)
+    assert frame["draft_tokens_k"].isna().tolist() == [False, False, True]

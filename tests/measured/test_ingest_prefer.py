@@ -8,7 +8,8 @@ from advisor.measured.ingest.read import read_given, read_upload
 from advisor.measured.ingest.remap import own_headers
 from advisor.prediction import AdvisorError
 
-TABLE = b"""gpu,model,engine,concurrency,K0 tok/s,K1 tok/s,K3 tok/s,K0 TPOT (ms),K1 TPOT (ms),K3 TPOT (ms)
+TABLE = b"""gpu,model,engine,concurrency,K0 tok/s,K1 tok/s,K3 tok/s,K0 TPOT (ms),K1 TPOT (ms),\
+K3 TPOT (ms)
 H200,Qwen3-30B-A3B,vLLM,1,200,260,300,5.0,3.9,3.2
 H200,Qwen3-30B-A3B,vLLM,16,1600,2000,2200,10.0,8.0,7.5
 """

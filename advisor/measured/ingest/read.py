@@ -95,7 +95,10 @@ def read_unguarded(name: str, data: bytes, columns: Mapping[str, str] | None = N
     theirs = any(
         candidate.detect(sample) >= DETECTED for candidate in FORMATS if candidate not in _OURS
     )
-    sample = rename_headers(sample, columns) if theirs and columns else _as_named(sample, columns)
+    if not theirs:
+        sample = _as_named(sample, columns)
+    elif columns:
+        sample = rename_headers(sample, columns)
     sample = _preferring(sample, answers[PREFER]) if PREFER in answers else sample
     bare = {} if theirs else _bare(sample, TIMES in answers)
     if bare:

@@ -265,7 +265,7 @@ def combine(tables: Sequence[Measured]) -> Measured:
 def with_baselines(tables: Sequence[Measured]) -> list[Measured]:
     """Tables with K = 0 in runs that only the others beside them tell to be the baseline, which a
     note says."""
-    if any(table.kind != "points" for table in tables):
+    if not tables or any(table.kind != "points" for table in tables):
         return list(tables)
     plain = iter(plain_by_chunks(pd.concat([table.frame for table in tables])).tolist())
     out = []
@@ -308,10 +308,18 @@ def complete(rows: Measured, values: Mapping[str, Any], override: bool = False) 
             continue
         typed = _one_value(column, value)
         if typed is not None:
-            frame[name] = _filled(frame[name], typed, column, override)
+            before = frame[name]
+            frame[name] = _filled(before, typed, column, override)
+            if name == "draft_tokens_k" and typed == 0:  # never of a row that names its drafter
+                frame[name] = frame[name].mask(before.isna() & _names_drafter(frame))
             chosen |= {name} if override else set()
     unknown = tuple(name for name in rows.unknown if name.column not in chosen)
     return replace(rows, frame=frame, unknown=unknown)
+
+
+def _names_drafter(frame: pd.DataFrame) -> pd.Series:
+    """Rows that say by which drafter they were served, [rows]."""
+    return frame["drafter"].notna() & ~frame["drafter"].isin(["none", ""])
 
 
 NAME_COLUMNS = frozenset(
