@@ -24,7 +24,7 @@ from advisor.cli.asked import given_acceptance, refit_note, retyped, scenario_wo
 from advisor.measured.ingest.acceptance import rates_from_list
 from advisor.measured.ingest.columns import DOCUMENT_OF
 from advisor.measured.ingest.read import GivenRows
-from advisor.measured.ingest.remap import EXAMPLE, own_headers
+from advisor.measured.ingest.remap import own_headers
 from advisor.measured.ingest.result import csv_of, measured_length, open_questions
 from advisor.measured.ingest.rows import NAME_COLUMNS, Measured, combine
 from advisor.measured.points import Point, Refused, judged_rows, refit_points
@@ -144,7 +144,7 @@ def _read_all(paths: Sequence[Path], *given: Any) -> tuple[list[Measured], list[
         return reading.read_all(reading.files_in(paths), *given)
     except AdvisorError as error:
         reason, _, maps = str(error).partition(", e.g. --map ")
-        if not maps or EXAMPLE.endswith(maps):
+        if not maps:
             raise
         raise AdvisorError(
             f"{reason}, as you mean them: `advisor {_command()} --map {maps}`"

@@ -7,6 +7,7 @@ import pytest
 
 from advisor.measured.ingest.columns import match_header
 from advisor.measured.ingest.read import read_upload
+from advisor.prediction import AdvisorError
 
 SETUP = "hardware_id,gpu_count,model_id,engine,drafter,draft_tokens_k"
 CELLS = "h200-sxm,1,qwen3-30b-a3b,vllm,eagle3"
@@ -81,3 +82,41 @@ def test_a_last_line_that_sums_up_is_left_out_and_said(last):
     ).result
     assert (result.rows_kept, result.rows_refused) == (1, 0)
     assert result.warnings[0] == "line 3 is left out: it sums up the rows above it"
+
+
+def refusal(text: str) -> str:
+    with pytest.raises(AdvisorError) as caught:
+        read_upload("own.csv", text.encode())
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("headers", "cells"),
+    [
+        ("successful_requests", "500"),
+        ("failed requests", "3"),
+        ("total requests", "1000"),
+        ("request_rate", "2"),
+        ("requests/s", "2.5"),
+        ("request_throughput", "4.1"),
+        ("p99_tpot_ms", "31"),
+        ("tpot_max_ms", "31"),
+        ("concurrent streams,parallel sessions", "8,8"),
+        ("parallel streams", "0"),
+        ("what,ever", "1,2"),
+    ],
+)
+def test_no_command_is_offered_that_would_read_a_column_wrongly(headers, cells):
+    assert "--map " not in refusal(f"gpu,{headers}\nH200,{cells}\n").replace(
+        "--map theirs=ours", ""
+    )
+
+
+def test_a_command_that_is_offered_names_columns_of_the_file_each_once():
+    text = refusal("gpu,parallel streams,gen latency per token ms\nH200,8,9.1\n")
+    assert "--map 'parallel streams=batch_size'" in text
+    assert text.count("=batch_size") == 1
+
+
+def test_a_refusal_never_ends_in_an_empty_list():
+    assert "it lacks ." not in refusal("gpu,model,users\nH200,Qwen3-30B-A3B,8\n")

@@ -257,9 +257,8 @@ def read_export(sample: Sample) -> RawRows:
     in_ms = _median_share(records) > _MOST_PER_TOKEN
     if in_ms:
         for record in records:
-            record |= {
-                key: MS * record[key] for key in _TIMES if isinstance(record.get(key), int | float)
-            }
+            times_ms = {key: number_of(record.get(key)) for key in _TIMES}
+            record |= {key: MS * time for key, time in times_ms.items() if time is not None}
     lines = tuple(table.lines.tolist())
     raw = read_aggregate(replace(sample, kind="json", records=tuple(records), lines=lines))
     raw.rejects += table.rejects
