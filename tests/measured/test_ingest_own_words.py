@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from advisor.measured.ingest.columns import match_header
-from advisor.measured.ingest.read import read_upload
+from advisor.measured.ingest.read import read_given, read_upload
 from advisor.prediction import AdvisorError
 
 SETUP = "hardware_id,gpu_count,model_id,engine,drafter,draft_tokens_k"
@@ -120,3 +120,32 @@ def test_a_command_that_is_offered_names_columns_of_the_file_each_once():
 
 def test_a_refusal_never_ends_in_an_empty_list():
     assert "it lacks ." not in refusal("gpu,model,users\nH200,Qwen3-30B-A3B,8\n")
+
+
+TABLE = f"{SETUP},batch_size,tpot_ms\n{CELLS},3,8,9.1\n{CELLS},0,8,10.2\n"
+
+
+def test_the_header_may_stand_again_where_two_files_were_joined():
+    result = read_upload("own.csv", (TABLE + TABLE.replace(",8,", ",16,")).encode()).result
+    assert (result.rows_kept, result.rows_refused) == (4, 0)
+    assert result.frame.index.tolist() == [2, 3, 5, 6]
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        "batch_size,hardware_id,gpu_count,model_id,engine,drafter,draft_tokens_k,tpot_ms",
+        f"{SETUP},tpot_ms,batch_size",
+        "gpu,tp,model,engine,drafter,users,spec_k,ttft_ms",
+    ],
+)
+@pytest.mark.parametrize("read", [read_upload, read_given])
+def test_another_header_below_the_first_is_refused_with_its_line(second, read):
+    joined = f"{TABLE}{second}\n{CELLS},8,3,9.1\n"
+    with pytest.raises(AdvisorError, match=r"line 4 is another header .*split the file there"):
+        read("own.csv", joined.encode())
+
+
+def test_a_row_of_words_is_no_header():
+    text = f"{SETUP},batch_size,tpot_ms,notes\n{CELLS},3,8,9.1,\n{CELLS},none,n/a,,batch model\n"
+    assert read_upload("own.csv", text.encode()).result.rows_kept == 1

@@ -6,7 +6,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -401,6 +401,46 @@ def read_table(sample: Sample) -> FileTable:
     columns, lines = _drop_blank_rows(columns, lines[1:])
     columns, lines, unclosed = _drop_unclosed_quote(data, columns, lines)
     return FileTable(header, tuple(columns), lines, tuple(rejects + unclosed))
+
+
+_WORDS_ALONE = re.compile(
+    rb"(?m)^(?![^\n]*(?:^|[,;\t|])[ \"]*[+-]?[0-9][0-9.,]*[ \"]*(?:[,;\t|]|$))[^\n]*[A-Za-z][^\n]*$"
+)
+"""A line without a number in a cell of its own, as no row of measurements is."""
+_HEADERS = 2
+"""Cells of a line that name columns of ours and make it a header. [-]"""
+
+
+def one_table(sample: Sample) -> Sample:
+    """A table with repeats of its header line emptied. Raises AdvisorError for another header below
+    the first: its rows would be read by the wrong names."""
+    if sample.kind != "text" or _named_columns(sample.header) < _HEADERS:
+        return sample
+    first = [cell.strip() for cell in sample.header]
+    data, n_before = _from_header(sample.data)
+    start = len(sample.data) - len(data)
+    pieces: list[bytes] = []
+    kept_to = 0
+    for match in _WORDS_ALONE.finditer(data, len(sample.first_line.encode())):
+        cells = [cell.strip(' "') for cell in match[0].decode().split(sample.delimiter)]
+        if cells == first:
+            pieces.append(data[kept_to : match.start()])
+            kept_to = match.end()
+        elif _named_columns(cells) >= max(_HEADERS, len([*filter(None, cells)]) / 2):
+            line = n_before + data.count(b"\n", 0, match.start()) + 1
+            raise AdvisorError(
+                f"{sample.name}: line {line} is another header ({shorten(', '.join(cells))}), and "
+                f"the rows below it would be read by the first one; split the file there"
+            )
+    if not pieces:
+        return sample
+    return replace(sample, data=sample.data[:start] + b"".join([*pieces, data[kept_to:]]))
+
+
+def _named_columns(cells: Iterable[str]) -> int:
+    """Cells that name different columns of ours. [-]"""
+    matches = (match_header(cell, "points") for cell in cells)
+    return len({match[0] for match in matches if match})
 
 
 def _from_header(data: bytes) -> tuple[bytes, int]:

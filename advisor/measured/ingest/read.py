@@ -16,6 +16,7 @@ from advisor.measured.ingest.cells import (
     FileTable,
     bare_times,
     map_header,
+    one_table,
     outside_range,
     read_table,
     table_header,
@@ -96,7 +97,7 @@ def read_unguarded(name: str, data: bytes, columns: Mapping[str, str] | None = N
         candidate.detect(sample) >= DETECTED for candidate in FORMATS if candidate not in _OURS
     )
     if not theirs:
-        sample = _as_named(sample, columns)
+        sample = _as_named(one_table(sample), columns)
     elif columns:
         sample = rename_headers(sample, columns)
     sample = _preferring(sample, answers[PREFER]) if PREFER in answers else sample
@@ -397,6 +398,7 @@ def read_given(name: str, data: bytes, columns: Mapping[str, str] | None = None)
                 "points"
             )
         renamed, answers, decimal_comma = _answers(columns or {})
+        sample = one_table(sample)
         headers = tuple(cell.strip() for cell in one_row_a_k(sample).header)
         sample = _as_named(sample, renamed)
         sample = _preferring(sample, answers[PREFER]) if PREFER in answers else sample

@@ -610,7 +610,7 @@ def near_miss(sample: Sample) -> str | None:
             dict(zip(paths, cells, strict=True)), "field"
         )
     if sample.kind != "text":
-        return _near_columns({name: () for name in table_header(sample)}, "column")
+        return _near_columns(dict.fromkeys(table_header(sample), ()), "column")
     header, cells = _columns(sample)
     return _near_columns(dict(zip(header, cells, strict=True)), "column")
 

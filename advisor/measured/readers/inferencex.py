@@ -270,22 +270,17 @@ def read_export(sample: Sample) -> RawRows:
 def _cell(text: str | None) -> Any:
     """A cell as JSON has it: a number where it is one, None where it says nothing."""
     number = number_of(text or "")
-    whole = number is not None and number.is_integer()
-    return (
-        int(number) if whole and number is not None else text or None if number is None else number
-    )
+    if number is None:
+        return text or None
+    return int(number) if number.is_integer() else number
 
 
 def _median_share(records: Sequence[Mapping[str, Any]]) -> float:
     """Rate of all GPUs over what the batch gives at its time per token, read in seconds; the median
     of the rows. 1 where none tells. [-]"""
     names = ("output_tput_per_gpu", "tp", "mean_tpot", "conc")
-    numbers = [[record.get(name) for name in names] for record in records]
-    shares = [
-        row[0] * row[1] * row[2] / row[3]
-        for row in numbers
-        if all(isinstance(number, int | float) and number > 0 for number in row)
-    ]
+    numbers = [[number_of(record.get(name)) or 0.0 for name in names] for record in records]
+    shares = [row[0] * row[1] * row[2] / row[3] for row in numbers if all(row)]
     return float(np.median(shares)) if shares else 1.0
 
 
