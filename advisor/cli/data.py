@@ -38,6 +38,7 @@ from advisor.cli.measured_files import (
     pair,
     read_bytes,
     reading_options,
+    values_of,
 )
 from advisor.cli.own import assume, read_config
 from advisor.measured.ingest.acceptance import rates_from_list, read_acceptance_file
@@ -345,12 +346,19 @@ def diagnose(
     configs = _own_model(column_values)
     if stated := given_acceptance(column_values.pop("accepted_length", None), None, None):
         column_values["accepted_length"] = stated
-    column_values |= dict(pair(text, "--set", form) for text in values)
+    of_all = [text for text in values if ":" not in pair(text, "--set", form)[0]]
+    of_file = [text for text in values if text not in of_all]
+    column_values |= dict(map(pair, of_all))
     hardware, _ = given_documents("hardware_id", [column_values.get("hardware_id")])
     column_values |= {document.column: document.name for document in hardware}
     files = [
-        UserFile(path.name, data, documents=(*hardware, *documents_of(path, data, columns)))
-        for path in paths
+        UserFile(
+            path.name,
+            data,
+            documents=(*hardware, *documents_of(path, data, columns)),
+            values=dict(map(pair, values_of(number, of_file, paths))),
+        )
+        for number, path in enumerate(paths)
         for data in [read_bytes(path)]
     ]
     diagnosis = diagnosed(files, column_values, mapped(columns), configs)

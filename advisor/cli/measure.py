@@ -24,7 +24,7 @@ from advisor.cli.asked import given_acceptance, refit_note, retyped, scenario_wo
 from advisor.measured.ingest.acceptance import rates_from_list
 from advisor.measured.ingest.columns import DOCUMENT_OF
 from advisor.measured.ingest.read import GivenRows
-from advisor.measured.ingest.remap import EXAMPLE, own_headers
+from advisor.measured.ingest.remap import own_headers
 from advisor.measured.ingest.result import csv_of, measured_length, open_questions
 from advisor.measured.ingest.rows import NAME_COLUMNS, Measured, combine
 from advisor.measured.points import Point, Refused, judged_rows, refit_points
@@ -144,7 +144,7 @@ def _read_all(paths: Sequence[Path], *given: Any) -> tuple[list[Measured], list[
         return reading.read_all(reading.files_in(paths), *given)
     except AdvisorError as error:
         reason, _, maps = str(error).partition(", e.g. --map ")
-        if not maps or EXAMPLE.endswith(maps):
+        if not maps:
             raise
         raise AdvisorError(
             f"{reason}, as you mean them: `advisor {_command()} --map {maps}`"
@@ -246,7 +246,9 @@ def fit(
         out.write_file(output, f"{text}\n{of}")
     if as_json:
         document = {k: v for k, v in vars(answer).items() if k != "rows"} | {
-            "warnings": rows.result.warnings
+            "warnings": rows.result.warnings,
+            "rejects": rows.result.rejects.to_dict("records"),
+            "not_read": failed,
         }
         document |= {"sentence": answer.sentence, "reasons_against": against, "refit": text}
         out.print_json({**document, "rows": answer.rows.to_dict("records"), "moesd": small})
@@ -395,15 +397,17 @@ def _rows_to_fit(
             rows.result.frame, hardware_id=hardware_id, engine=engine, acceptance=stated
         )
     except AdvisorError as error:
+        rejected = "" if aloud else "".join(f"; {why}" for why in _reasons_of(rows.result))
         if lacks := _lacks(rows, paths):
             raise AdvisorError(
-                f"{error}. Say it, your own in capitals: `advisor {_command(*lacks)}`"
+                f"{error}{rejected}. Say it, your own in capitals: `advisor {_command(*lacks)}`"
             ) from error
         if not str(error).rstrip(".").endswith(f"at least {MIN_POINTS}"):
-            raise
+            raise AdvisorError(f"{error}{rejected}") from error
         beside = shlex.join(["validate", *retyped(*_OF_FIT)])
         raise AdvisorError(
-            f"{error}: add runs at other batches or K, or hold these beside it: `advisor {beside}`"
+            f"{error}{rejected}: add runs at other batches or K, or hold these beside it: "
+            f"`advisor {beside}`"
         ) from error
     return rows, failed, list(points), list(refused)
 
@@ -451,7 +455,7 @@ def _summary(result: Measured) -> dict[str, Any]:
             for name in ("rows_refused", "ready", "missing", "derived", "warnings")
         },
         "asked": [question.text for question in open_questions(result.rejects)],
-        "rejects": result.rejects.head(200).to_dict("records"),
+        "rejects": result.rejects.to_dict("records"),
     }
 
 
@@ -509,8 +513,19 @@ def _print_said(result: Measured) -> None:
         rounded = int((means % 1 != 0).any(axis=1).sum())
         if rounded:
             out.say(f"read: mean lengths of {counted(rounded, 'row')} rounded to whole tokens")
+    _print_reasons("rejected", _rejected(result))
+
+
+def _rejected(result: Measured) -> list[tuple[str, int, int]]:
+    """Rows refused in reading: reason, line, one row each."""
     rejects = result.rejects.to_dict("records")
-    _print_reasons("rejected", ((str(each["reason"]), int(each["line"]), 1) for each in rejects))
+    return [(str(each["reason"]), int(each["line"]), 1) for each in rejects]
+
+
+def _reasons_of(result: Measured) -> list[str]:
+    """Why rows were refused in reading, a clause for each reason."""
+    groups = alike(_rejected(result))
+    return [f"{counted(len(lines), 'row')} rejected: {reason}" for reason, lines in groups]
 
 
 def _acceptances(result: Measured) -> list[tuple[int, str]]:

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import wraps
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 import pandas as pd
@@ -28,13 +29,14 @@ from advisor.measured.ingest.columns import (
 )
 from advisor.measured.ingest.own import OwnDocument, known_ids, own_document, own_frame, own_rows
 from advisor.measured.ingest.read import GivenRows, read_given, read_upload
-from advisor.measured.ingest.result import OF_ONE_RUN
+from advisor.measured.ingest.result import ANSWERS, OF_ONE_RUN, PREFER
 from advisor.measured.ingest.rows import (
     Measured,
     combine,
     complete,
     resolve_names,
     values_of_files,
+    with_baselines,
     with_given,
 )
 from advisor.measured.ingest.upload import MAX_BYTES
@@ -76,7 +78,7 @@ _OPTIONS = {
         multiple=True,
         metavar="COLUMN=VALUE",
         help="Fill the empty cells of a column, or one that the files lack, e.g. --set "
-        "draft_tokens_k=3; repeat. "
+        "draft_tokens_k=3; repeat. FILE:draft_tokens_k=0 speaks of one file. "
         "In `ingest`, `fit`, `diagnose` names (hardware_id, model_id, engine, drafter, "
         "weight_dtype) hold for all.",
     ),
@@ -113,6 +115,12 @@ _OPTIONS = {
         help="Accelerator (an id) of rows that name none, or the path of its JSON.",
     ),
 }
+_PREFER = click.option(
+    "--prefer",
+    type=click.Choice(ANSWERS[PREFER]),
+    help="Read this quantity of a table that holds several without and with drafts [default: "
+    "time per token].",
+)
 OF_ROWS = (
     "values",
     "columns",
@@ -131,9 +139,16 @@ def reading_options(*names: str) -> Callable[[_Command], _Command]:
     """The options that say what a measured file leaves out: values, columns, models, hardware."""
 
     def add(command: _Command) -> _Command:
+        @wraps(command)
+        def preferring(*args: Any, prefer: str | None = None, **given: Any) -> Any:
+            if prefer is not None:
+                given["columns"] = (*given["columns"], f"{PREFER}={prefer}")
+            return command(*args, **given)
+
+        with_options: Any = _PREFER(preferring) if "columns" in names else command
         for name in reversed(names):
-            command = _OPTIONS[name](command)
-        return command
+            with_options = _OPTIONS[name](with_options)
+        return cast("_Command", with_options)
 
     return add
 
@@ -390,10 +405,22 @@ def read_all(
     read = []
     failed = []
     seen = dict[str, str]()
-    values_by_file = [_values_of(number, values, len(files)) for number in range(len(files))]
-    for file, file_values in zip(files, values_by_file, strict=True):
+    values_by_file = [values_of(number, values, files) for number in range(len(files))]
+    uploads: list[Measured | AdvisorError] = []
+    for file in files:
         try:
-            rows = read_rows(file, file_values, columns, own)
+            uploads.append(read_upload(file.name, read_bytes(file), columns=mapped(columns)))
+        except AdvisorError as error:
+            if len(files) == 1:
+                raise
+            uploads.append(error)
+    tables = [rows for rows in uploads if isinstance(rows, Measured)]
+    with_k = dict(zip(map(id, tables), with_baselines(tables), strict=True))
+    for file, rows, file_values in zip(files, uploads, values_by_file, strict=True):
+        try:
+            if isinstance(rows, AdvisorError):
+                raise rows
+            rows = _completed(with_k[id(rows)], file, file_values, own)
         except AdvisorError as error:
             if len(files) == 1:
                 raise
@@ -413,20 +440,36 @@ def read_all(
     return read, failed
 
 
-def _values_of(number: int, values: Sequence[str], n_files: int) -> list[str]:
-    """What --set says of one of several files: `batch_size=8,16,32` names one value for each, in
-    order."""
-    out = []
+def values_of(number: int, values: Sequence[str], files: Sequence[Path]) -> list[str]:
+    """What --set says of one of several files, `name=value` each.
+
+    `FILE:draft_tokens_k=0` speaks of that file alone, before what is said of all;
+    `batch_size=8,16,32` names one value for each, in order. Raises AdvisorError for a file that is
+    not given.
+    """
+    of_file = []
+    of_all = []
     for text in values:
         name, value = pair(text)
-        each = values_of_files(value, n_files) if name in OF_ONE_RUN else []
-        if each and len(each) != n_files:
+        file_name, colon, column = name.rpartition(":")
+        if colon:
+            same = [file_name in (str(file), file.name) for file in files]
+            if not any(same):
+                raise AdvisorError(
+                    f"--set {text!r}: {file_name!r} is none of the files "
+                    f"({', '.join(file.name for file in files[:5])})"
+                )
+            of_file += [f"{column}={value}"] if same[number] else []
+            continue
+        each = values_of_files(value, len(files)) if name in OF_ONE_RUN else []
+        if each and len(each) != len(files):
             raise AdvisorError(
-                f"--set {text!r} names {len(each)} values for {n_files} files; give one for all, "
-                "or one for each"
+                f"--set {text!r} names {len(each)} values for {len(files)} files; give one for "
+                "all, or one for each"
             )
-        out.append(f"{name}={each[number]}" if each else text)
-    return out
+        of_all.append(f"{name}={each[number]}" if each else text)
+    said = {pair(text)[0] for text in of_file}
+    return of_file + [text for text in of_all if pair(text)[0] not in said]
 
 
 def read_bytes(file: Path) -> bytes:
@@ -444,8 +487,11 @@ def read_rows(
 ) -> Measured:
     """A benchmark result with headers and names resolved and missing context filled in. Raises
     AdvisorError."""
-    run_options = own or Own()
     rows = read_upload(file.name, read_bytes(file), columns=mapped(columns))
+    return _completed(with_baselines([rows])[0], file, values, own or Own())
+
+
+def _completed(rows: Measured, file: Path, values: Sequence[str], run_options: Own) -> Measured:
     column_values = dict(pair(text) for text in values)
     if length := column_values.get("accepted_length"):
         raise AdvisorError(

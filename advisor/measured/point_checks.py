@@ -82,6 +82,8 @@ def _column(quantity: str, line: int, header_of: HeaderOf | None) -> _Column:
     header = header_of(quantity, line) if header_of is not None else None
     if header is None:
         return _Column(quantity)
+    if np.isnan(header[1]):  # each cell names its own unit
+        return _Column(header[0])
     timed = quantity.endswith("_s")
     return _Column(
         header[0], header[1], _UNITS.get(round(-np.log10(header[1])), "") if timed else ""

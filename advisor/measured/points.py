@@ -544,5 +544,5 @@ def _time_s(row: Mapping[str, Any], value: float | None) -> float:
     if metric.startswith("total"):  # of which the generated tokens count
         prompt = number(row, "input_tokens")
         output = number(row, "output_tokens")
-        sequences *= output / (prompt + output) if output and prompt is not None else np.nan
+        value *= output / (prompt + output) if output and prompt is not None else np.nan
     return sequences / value

@@ -40,7 +40,7 @@ from advisor.predict.prefill import prefill_shares_s
 from advisor.predict.setup import Setup
 from advisor.prediction import BAND_SIGMAS, AdvisorError, Array, Prediction, Tier, lowest
 
-_DEAREST = 10_000.0
+MAX_USD_PER_HOUR = 10_000.0
 """More than any accelerator is let for; a slip of the keyboard. [USD/h]"""
 
 
@@ -71,10 +71,10 @@ def price_of(hardware: Hardware, own_usd_per_hour: float | None = None) -> Price
     to 10,000 USD."""
     # A user knows what they pay; the profile's price is a market's.
     if own_usd_per_hour is not None:
-        if not (math.isfinite(own_usd_per_hour) and 0 < own_usd_per_hour <= _DEAREST):
+        if not (math.isfinite(own_usd_per_hour) and 0 < own_usd_per_hour <= MAX_USD_PER_HOUR):
             raise AdvisorError(
                 f"a price of {own_usd_per_hour:g} USD per GPU-hour is none; give more than 0, up "
-                f"to {_DEAREST:,.0f}"
+                f"to {MAX_USD_PER_HOUR:,.0f}"
             )
         return Price(own_usd_per_hour, "as given")
     listed = hardware.price_usd_per_hour

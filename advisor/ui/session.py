@@ -17,6 +17,7 @@ import streamlit as st
 from advisor.answers.explore.cells import AXES
 from advisor.answers.explore.entrants import BY
 from advisor.physics.quality import DEFAULT_EPS
+from advisor.predict.spend import MAX_USD_PER_HOUR
 from advisor.prediction import AdvisorError
 from advisor.show.charts.maps import SHOWN
 
@@ -171,7 +172,7 @@ SETTINGS: Mapping[str, PageSetting] = {
     "explore_across": PageSetting(AXES[0], _one_of(AXES)),
     "explore_down": PageSetting(AXES[1], _one_of(AXES)),
     "explore_show": PageSetting(next(iter(SHOWN)), _one_of(tuple(SHOWN))),
-    "load_price": _limit,
+    "load_price": PageSetting(None, _number(SMALLEST_LIMIT, MAX_USD_PER_HOUR)),
     "rank_by": PageSetting(BY[0], _one_of(BY)),
     "rank_names": PageSetting("", str),
     "rank_min_total": _limit,

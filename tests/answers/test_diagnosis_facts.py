@@ -233,3 +233,13 @@ def test_vllm_s_dspark_is_known_to_the_doctor() -> None:
         'vllm serve m --speculative-config \'{"method":"dspark","num_speculative_tokens":7}\''
     )
     assert (facts["drafter"], facts["draft_tokens_k"]) == ("dspark", 7)
+
+
+def test_shares_by_position_tell_the_draft_length_where_no_launch_line_does():
+    line = (
+        "INFO 07-12 19:00:43 [metrics.py:120] SpecDecoding metrics: Mean acceptance length: 1.60, "
+        "Per-position acceptance rate: 0.400, 0.150, 0.050, Avg Draft acceptance rate: 20.0%"
+    )
+    assert read_settings(line)["draft_tokens_k"] == 3
+    launch = 'vllm serve m --speculative-config \'{"method":"mtp","num_speculative_tokens":5}\'\n'
+    assert read_settings(launch + line)["draft_tokens_k"] == 5

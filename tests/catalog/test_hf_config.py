@@ -156,7 +156,7 @@ WINDOW = {
         ({"model_type": "gemma2"}, 4),
         ({"model_type": "gemma3_text"}, 7),
         ({"model_type": "exaone4", "sliding_window_pattern": "LLLG"}, 6),
-        ({"model_type": "afmoe", "global_attn_every_n_layers": 2}, 4),
+        ({"model_type": "afmoe", "num_experts": 0, "global_attn_every_n_layers": 2}, 4),
         ({"model_type": "llama", "hybrid_layer_pattern": [0, 1, 1, 1, 1, 1, 1, 0]}, 6),
         ({"model_type": "llama4_text", "attention_chunk_size": 16, "sliding_window": None}, 6),
         (
@@ -466,6 +466,24 @@ def test_every_other_missing_key_is_said_with_its_size(model_id: str, key: str, 
     said = warning(config(model_id, **changes), f"{key} is missing")
     assert words in said
     assert " GB" in said
+
+
+@pytest.mark.parametrize("model_id", ["gpt-oss-20b", "mixtral-8x7b", "minimax-m2", "qwen3-30b-a3b"])
+@pytest.mark.parametrize("also", [(), ("num_experts_per_tok", "experts_per_token")])
+def test_a_model_of_experts_without_their_number_is_refused(
+    model_id: str, also: tuple[str, ...]
+) -> None:
+    counts = ("num_local_experts", "num_experts", "n_routed_experts")
+    without = config(model_id, **dict.fromkeys((*counts, *also)))
+    with pytest.raises(AdvisorError, match="routed experts, but their number is missing"):
+        architecture_from_config(without)
+
+
+def test_layers_that_route_one_in_two_are_said() -> None:
+    halved = config("deepseek-v3", moe_layer_freq=2)
+    assert "one layer in 2 routes" in warning(halved, "moe_layer_freq is 2")
+    first_missing = config("deepseek-v3", moe_layer_freq=1, first_k_dense_replace=None)
+    assert "61 layers" in warning(first_missing, "first_k_dense_replace is missing")
 
 
 def test_shipped_models_carry_no_such_warning() -> None:

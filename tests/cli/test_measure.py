@@ -108,6 +108,36 @@ def test_fit_says_what_moved_and_what_the_data_do_not_tell(run, points):
     assert len(answer["rows"]) == 12
 
 
+def test_fit_as_json_carries_the_rows_refused_in_reading(run, points):
+    header, first, *rest = points.read_text().splitlines()
+    batch = header.split(",").index("batch_size")
+    broken = first.split(",")
+    broken[batch] = "many"
+    points.write_text("\n".join([header, first, *rest, ",".join(broken)]))
+    code, out, _ = run("fit", points, "--json")
+    assert code == 0
+    (refused,) = json.loads(out)["rejects"]
+    assert (refused["line"], refused["value"]) == (len(rest) + 3, "many")
+    assert "not a number" in refused["reason"]
+    points.write_text("\n".join([header, first, ",".join(broken)]))
+    code, _, err = run("fit", points, "--json")
+    assert code == 2
+    assert "1 row rejected: not a number" in err
+
+
+def test_times_that_name_their_units_in_the_cells_are_fitted(run, tmp_path):
+    file = tmp_path / "own.csv"
+    setup = "h200-sxm,qwen3-30b-a3b,vllm"
+    file.write_text(
+        "hardware_id,model_id,engine,draft_tokens_k,batch_size,TPOT,accepted_length,drafter\n"
+        f"{setup},0,1,5.097 ms,,\n{setup},3,1,0.003959 s,2.1,eagle3\n{setup},0,8,3581 us,,\n"
+        f"{setup},0,16,7.1 ms,,\n{setup},3,16,6.1 ms,2.1,eagle3\n"
+    )
+    code, out, err = run("fit", file, "--gpus", "1", "--json")
+    assert code == 0, err
+    assert len(json.loads(out)["rows"]) >= 5
+
+
 def test_trace_counts_what_it_predicts_and_gives_the_routing_to_use(run, tmp_path):
     file = tmp_path / "trace.npy"
     file.write_bytes(npy(synthetic(12, 32, 2, n=128, k=8).astype(np.uint8)))

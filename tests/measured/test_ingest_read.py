@@ -94,7 +94,7 @@ def test_byte_row_and_column_limits_are_named_in_the_refusal(monkeypatch):
 
     monkeypatch.setattr(cells, "MAX_ROWS", 3)
     assert "more than the 3 allowed" in refusal(CSV + "h200-sxm,m,vllm,4,0,10\n" * 5)
-    monkeypatch.setattr(cells, "MAX_COLUMNS", 5)
+    monkeypatch.setattr(upload, "MAX_COLUMNS", 5)
     assert "6 columns" in refusal(CSV)
     monkeypatch.setattr(upload, "MAX_BYTES", 100)
     assert "allowed for a file" in refusal("x" * 5000)

@@ -210,7 +210,9 @@ def test_the_unit_of_a_rate_is_no_unit_of_time() -> None:
 def test_a_mean_may_stand_behind_its_unit_and_a_near_miss_is_said_as_it_is_typed() -> None:
     read = read_upload("mine.csv", b"bs,spec_tokens,tpot_ms_mean\n1,0,5.2\n").result.frame
     assert read["tpot_s"].tolist() == pytest.approx([5.2e-3])
-    with pytest.raises(AdvisorError, match=r"--map .?tpot_ms_p99=tpot_ms"):
+    with pytest.raises(
+        AdvisorError, match=r"not understood: tpot_ms_p99\. Say .*--map theirs=ours$"
+    ):
         read_upload("mine.csv", b"bs,spec_tokens,tpot_ms_p99\n1,0,5.2\n")
 
 

@@ -58,7 +58,16 @@ def test_the_first_collection_is_read_where_none_is_named_and_every_cell_of_all_
         ({"metric": "output_tok_per_s_per_gpu", "gpu_count": "4"}, (0.0025, 2 / 1200)),
         (
             {"metric": "total_tok_per_s", "input_tokens": "300", "output_tokens": "100"},
-            (0.0025, 8 * 0.25 / 1200),
+            (0.04, 8 / (0.25 * 1200)),
+        ),
+        (
+            {
+                "metric": "total_tok_per_s_per_gpu",
+                "gpu_count": "4",
+                "input_tokens": "8192",
+                "output_tokens": "1024",
+            },
+            (0.0225, 8 / (4 * 1200 / 9)),
         ),
         (
             {

@@ -669,3 +669,16 @@ def test_trust_is_one_page_that_shows_the_odds_and_the_claims_of_the_sources_wit
     kept = chances_kept(read_judged()[1])
     assert all(f"{n:,}" in odds.proto.spec for n in kept["n"])
     assert "Farthest from the stated chance" in odds.proto.alt
+
+
+@pytest.mark.parametrize(
+    ("page", "name", "text"),
+    [
+        ("share", "load_price", "10001"),
+        ("serve", "load_price", "10001"),
+        ("trust", "acceptance", "serve"),
+    ],
+)
+def test_a_link_that_asks_for_the_impossible_opens_and_says_so(page, name, text):
+    test = app(page, **{name: text})
+    assert text in " ".join(item.value for item in (*test.warning, *test.caption, *test.error))

@@ -321,9 +321,10 @@ def read_settings(text: str) -> dict[str, Any]:
         engine = "vllm" if match["vllm"] else "sglang"
         facts.setdefault("engine", engine)
         facts["engine_version"] = match["vllm"] or match["sglang"]
-    return {
-        name: value for name, value in {**facts, **_from_log(text)}.items() if value is not None
-    }
+    logged = _from_log(text)
+    if facts.get("draft_tokens_k") is not None:
+        logged.pop("draft_tokens_k", None)  # the largest of a schedule by batch
+    return {name: value for name, value in {**facts, **logged}.items() if value is not None}
 
 
 def read_servers(text: str) -> list[tuple[int, dict[str, Any]]]:
@@ -528,7 +529,8 @@ def _from_log(text: str) -> dict[str, Any]:
     if rates:
         facts["logged_tok_per_s"] = median(rates)
     if shares := _POSITIONS.findall(text):
-        facts["acceptance_by_position"] = ";".join(re.findall(r"[0-9.]*[0-9]", shares[-1]))
+        positions = re.findall(r"[0-9.]*[0-9]", shares[-1])
+        facts |= {"acceptance_by_position": ";".join(positions), "draft_tokens_k": len(positions)}
     lengths = [
         float(vllm_length or sglang_length)
         for vllm_length, sglang_length in _MEAN_LENGTH.findall(text)
@@ -572,7 +574,7 @@ def client_facts(name: str, data: bytes) -> dict[int, dict[str, Any]]:
     except AdvisorError:
         return {}
     if sample.kind == "text":
-        return _from_blocks(data.decode("utf-8", errors="replace"))
+        return _from_blocks(sample.text)
     records = zip(sample.lines, sample.records, strict=True)
     return {line: _from_record(record) for line, record in records if isinstance(record, Mapping)}
 

@@ -18,7 +18,13 @@ from advisor.measured.ingest.columns import COLUMNS
 from advisor.measured.ingest.derived import MATCH_COLUMNS, MEAN_RUNNING
 from advisor.measured.ingest.own import OwnDocument, own_rows
 from advisor.measured.ingest.read import read_upload
-from advisor.measured.ingest.rows import NAME_COLUMNS, Measured, resolve_names, with_given
+from advisor.measured.ingest.rows import (
+    NAME_COLUMNS,
+    Measured,
+    resolve_names,
+    with_baselines,
+    with_given,
+)
 from advisor.measured.ingest.side_by_side import ANY_RATE
 from advisor.measured.ingest.upload import MAX_BYTES
 from advisor.measured.points import measured_times
@@ -282,6 +288,8 @@ class UserFile:
     """Its headers that mean a column of ours, as the user says."""
     documents: tuple[OwnDocument, ...] = ()
     """Models and accelerators of the user's own that its rows name."""
+    values: Mapping[str, str] = field(default_factory=dict)
+    """What the user says of its runs alone, by column."""
 
 
 @dataclass
@@ -309,8 +317,11 @@ def read_runs(
     out = LoadedRuns()
     rows = []
     servers = []
-    for file in _named_apart(files):
-        table, reason = _table(file, words.columns)
+    user_files = _named_apart(files)
+    tables = [_table(file, words.columns) for file in user_files]
+    with_k = iter(with_baselines([table for table, _ in tables if table is not None]))
+    for file, (stated, reason) in zip(user_files, tables, strict=True):
+        table = None if stated is None else next(with_k)
         file_servers = [
             Run(facts, file.name, line) for line, facts in read_servers(_text(file.data))
         ]
@@ -454,6 +465,7 @@ def _rows(
     """
     rates = any("_per_s" in str(source.prefill.get("metric")) for source in stated.sources)
     values = ({"metric": ANY_RATE} if rates else {}) | dict(_at_its_k(words.values, None))
+    values |= file.values
     table = resolve_names(with_given(stated, values), models)
     client = client_facts(file.name, file.data)
     usable = table.result.frame
@@ -470,7 +482,7 @@ def _rows(
         for line, row in zip(frame.index, frame.to_dict("records"), strict=True):
             filled = {
                 name
-                for name in words.values
+                for name in words.values.keys() - file.values.keys()
                 if name not in NAME_COLUMNS and pd.isna(stated.frame.at[line, name])
             }
             cells = {

@@ -634,12 +634,7 @@ def _checked_against_name(
     return architecture.model_copy(update={"warnings": (*architecture.warnings, warning)})
 
 
-_DENSE_KEYS = (
-    "first_k_dense_replace",
-    "moe_layer_start_index",
-    "mlp_layer_types",
-    "moe_layer_freq",
-)
+_DENSE_KEYS = ("first_k_dense_replace", "moe_layer_start_index", "mlp_layer_types")
 _GROUPS = (
     "num_key_value_heads",
     "num_attention_groups",
@@ -674,11 +669,14 @@ def _experts(fields: Fields, architecture: Architecture) -> list[str]:
             f"moe_intermediate_size is missing: experts are taken to be {moe.expert_width} wide, "
             f"{size}"
         )
+    every = fields.get("moe_layer_freq")
+    if every not in (None, 1) and not isinstance(every, list):
+        sentences.append(f"moe_layer_freq is {every}: one layer in {every} routes, {size}")
     if model_type in model_types().dense_start:
-        if fields.find(*_DENSE_KEYS) is None:
+        if fields.find(*_DENSE_KEYS) is None and not isinstance(every, list):
             sentences.append(
-                f"first_k_dense_replace is missing: all {moe.count} layers are taken to route, "
-                f"{size}"
+                f"first_k_dense_replace is missing: {moe.count} layers, the first among them, are "
+                f"taken to route, {size}"
             )
         if fields.find(*SHARED_COUNT_KEYS, *SHARED_TOTAL_KEYS) is None and not moe.n_shared:
             shared_params = moe.count * moe.matrices * architecture.hidden_size * moe.expert_width

@@ -72,6 +72,11 @@ class ModelTypes(Frozen):
     choice_of_experts: frozenset[str]
     placement: frozenset[str]
     of_quantisation: frozenset[str]
+    always_routed: frozenset[str]
+
+    def routes(self, model_type: str) -> bool:
+        """Whether every published model of a type has routed experts."""
+        return "moe" in model_type or model_type in self.always_routed
 
 
 @functools.cache

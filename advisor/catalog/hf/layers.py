@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Literal
 
-from advisor.catalog.hf.dialects import Dialect, LayerKind, layer_names
+from advisor.catalog.hf.dialects import Dialect, LayerKind, layer_names, model_types
 from advisor.catalog.hf.fields import MAX_EXPERTS, MAX_LAYERS, MAX_WIDTH, Fields
 from advisor.physics.architecture import DenseFfn, Moe
 from advisor.prediction import AdvisorError
@@ -238,10 +238,12 @@ def expert_count(fields: Fields, n_layers: int, warnings: list[str]) -> int:
     n_experts = source.collapsed(
         *EXPERT_COUNT_KEYS, minimum=0, maximum=MAX_EXPERTS, warnings=warnings, n_layers=n_layers
     )
-    if n_experts is None and source.find(*TOP_K_KEYS) and source.find("moe_intermediate_size"):
+    model_type = fields.text("model_type")
+    described = source.find(*TOP_K_KEYS, "moe_intermediate_size")
+    if n_experts is None and (described or model_types().routes(model_type)):
+        what = f"{described} describes" if described else f"model_type {model_type} has"
         raise AdvisorError(
-            f"{source.where}: {source.find(*TOP_K_KEYS)} and moe_intermediate_size describe "
-            "routed experts, but their number is missing; expected one of "
+            f"{source.where}: {what} routed experts, but their number is missing; expected one of "
             f"{', '.join(EXPERT_COUNT_KEYS)}"
         )
     return 0 if n_experts is None or n_experts <= 1 else n_experts

@@ -221,7 +221,7 @@ def _text(name: str, data: bytes) -> str:
         raise AdvisorError(
             f"{name} is {sample.kind}; expected the text of vLLM's /metrics, or a list of rates"
         )
-    return sample.text.replace("\r\n", "\n")
+    return sample.text
 
 
 def _sample(line: str) -> Sample | None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,10 @@ _THOUSANDS = r"^[+-]?[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]*)?$"
 _DECIMAL_COMMA = r"^[+-]?[0-9]*(?:\.[0-9]{3})*,[0-9]*(?:[eE][+-]?[0-9]{1,6})?$"
 _WITH_UNIT = rf"^[0-9.,+eE-]+ ?(?:{'|'.join(UNIT_FACTORS)})$"
 _RATE = r"^([0-9.,+eE-]+) ?(?:tok(?:en)?s?(?:/| per )s(?:ec(?:ond)?)?|tps|t/s)$"
+_NO_BREAK = "[\u00a0\u2007\u2009\u202f]"
+_SPREAD = "^([0-9.,]+) ?(?:\u00b1|[+]/?-) ?[0-9.,]+( ?[A-Za-z\u00b5\u03bc/]*)$"
+_TIMES_OVER = "^([0-9.,]+) ?[x\u00d7]$"
+_EMBELLISHED = f"{_NO_BREAK}|{_SPREAD}|{_TIMES_OVER}"
 _FORMULA = r"^(?:[=@\t\r]|[+-][^0-9. +-])"
 
 
@@ -139,6 +143,8 @@ def to_numbers(
     outside the column's range, and every cell where `scale` is NaN: a time of unknown unit, unless
     its cells name theirs.
     """
+    if pc.any(pc.match_substring_regex(text, _EMBELLISHED)).as_py():
+        text = _plainly(text, column)
     if column.unit == "s":
         text, scale = _own_units(text, scale)
     if np.isnan(scale):
@@ -179,6 +185,18 @@ def to_numbers(
     ]
     out = np.where(any_bad, np.nan, values)
     return out, Bad(rows.tolist(), [shorten(cell) for cell in raw], reasons)
+
+
+def _plainly(text: pa.Array, column: CanonicalColumn) -> pa.Array:
+    """Cells such as `8.31 \u00b1 0.25`, `1.64x` of a ratio, and numbers with spaces that do not
+    break as numbers."""
+    text = pc.replace_substring_regex(text, _SPREAD, r"\1\2")
+    text = pc.replace_substring_regex(text, _NO_BREAK, " ")
+    while pc.any(pc.match_substring_regex(text, r"^[+-]?\d{1,3} \d{3}\b")).as_py():
+        text = pc.replace_substring_regex(text, r"^([+-]?\d{1,3}) (\d{3})\b", r"\1\2")
+    if column.unit in ("1", "as metric"):
+        text = pc.replace_substring_regex(text, _TIMES_OVER, r"\1")
+    return text
 
 
 def _own_units(text: pa.Array, scale: float) -> tuple[pa.Array, float]:
@@ -334,10 +352,6 @@ def read_table(sample: Sample) -> FileTable:
         return "skip"
 
     width = len(sample.header)
-    if width > MAX_COLUMNS:
-        raise AdvisorError(
-            f"{sample.name} has {width:,} columns, more than the {MAX_COLUMNS:,} allowed; drop some"
-        )
     if width == 0:
         raise AdvisorError(
             f"{sample.name} has no header line; start the table with the names of its columns"
@@ -389,10 +403,50 @@ def read_table(sample: Sample) -> FileTable:
     return FileTable(header, tuple(columns), lines, tuple(rejects + unclosed))
 
 
+_WORDS_ALONE = re.compile(
+    rb"(?m)^(?![^\n]*(?:^|[,;\t|])[ \"]*[+-]?[0-9][0-9.,]*[ \"]*(?:[,;\t|]|$))[^\n]*[A-Za-z][^\n]*$"
+)
+"""A line without a number in a cell of its own, as no row of measurements is."""
+_HEADERS = 2
+"""Cells of a line that name columns of ours and make it a header. [-]"""
+
+
+def one_table(sample: Sample) -> Sample:
+    """A table with repeats of its header line emptied. Raises AdvisorError for another header below
+    the first: its rows would be read by the wrong names."""
+    if sample.kind != "text" or _named_columns(sample.header) < _HEADERS:
+        return sample
+    first = [cell.strip() for cell in sample.header]
+    data, n_before = _from_header(sample.data)
+    start = len(sample.data) - len(data)
+    pieces: list[bytes] = []
+    kept_to = 0
+    for match in _WORDS_ALONE.finditer(data, len(sample.first_line.encode())):
+        cells = [cell.strip(' "') for cell in match[0].decode().split(sample.delimiter)]
+        if cells == first:
+            pieces.append(data[kept_to : match.start()])
+            kept_to = match.end()
+        elif _named_columns(cells) >= max(_HEADERS, len([*filter(None, cells)]) / 2):
+            line = n_before + data.count(b"\n", 0, match.start()) + 1
+            raise AdvisorError(
+                f"{sample.name}: line {line} is another header ({shorten(', '.join(cells))}), and "
+                f"the rows below it would be read by the first one; split the file there"
+            )
+    if not pieces:
+        return sample
+    return replace(sample, data=sample.data[:start] + b"".join([*pieces, data[kept_to:]]))
+
+
+def _named_columns(cells: Iterable[str]) -> int:
+    """Cells that name different columns of ours. [-]"""
+    matches = (match_header(cell, "points") for cell in cells)
+    return len({match[0] for match in matches if match})
+
+
 def _from_header(data: bytes) -> tuple[bytes, int]:
-    """The data from its first line that is neither blank nor a `#` comment, and how many lines came
-    before."""
-    preamble = re.match(rb"(?:(?:#[^\n]*|[^\S\n]*)\n)*+", data)
+    """The data from its first line that says something and is no `#` comment, and how many lines
+    came before."""
+    preamble = re.match(rb"(?:(?:#[^\n]*|[^\n0-9A-Za-z\x80-\xff]*)\n)*+", data)
     start = preamble.end() if preamble else 0
     return data[start:], data.count(b"\n", 0, start)
 

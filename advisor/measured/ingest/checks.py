@@ -217,6 +217,8 @@ LOW_RATE = 0.5
 seldom so long. [-]"""
 QUEUED = 0.5
 """Requests before their first token, over those that decode: more is named. [-]"""
+_NEAR_THOUSAND = 0.4
+"""Powers of ten within which a factor is taken for a thousand: a factor of 2.5. Own choice. [-]"""
 SHORTEST_PROMPT = 16.0
 """Chat templates alone are longer, so shorter prompts are asked about. [tokens]"""
 QUICKEST_S = 1e-4
@@ -246,6 +248,7 @@ def contradictions(frame: pd.DataFrame) -> tuple[list[Contradiction], list[str]]
     with np.errstate(all="ignore"):
         impossible = [
             *_rate_above_batch(v, stated & counts_all),
+            *_thousand_apart(v, stated & counts_all),
             *_parts_above_whole(v),
             *_latency_apart(v),
         ]
@@ -293,6 +296,17 @@ def _rate_above_batch(v: Values, eligible: np.ndarray) -> Iterator[Contradiction
         f"{_hint(v, broken, factor)}"
     )
     yield Contradiction(("output_tok_per_s", "tpot_s", "batch_size"), broken, reason)
+
+
+def _thousand_apart(v: Values, eligible: np.ndarray) -> Iterator[Contradiction]:
+    share = _per_token_share(v)
+    broken = eligible & (np.abs(np.log10(share) + 3.0) <= _NEAR_THOUSAND)
+    if broken.any():
+        reason = (
+            "the rate is a thousandth of batch_size / tpot_s: the times look like seconds under a "
+            "header in ms; correct the header of the one that is wrong"
+        )
+        yield Contradiction(("output_tok_per_s", "tpot_s", "batch_size"), broken, reason)
 
 
 def _hint(v: Values, rows: np.ndarray, factor: float) -> str:

@@ -199,10 +199,10 @@ def match_header(header: str, kind: TableKind) -> tuple[str, float] | None:
 _AVERAGE = "(?:mean|avg|average)"
 _UNIT_FIRST = re.compile(rf"^(?:{_AVERAGE}_)?([mu]?s)_(?:per_)?(?:output_)?tok(?:en)?$")
 _MEAN = re.compile(
-    rf"(?:(?<=_s)|(?<=_[mu]s))_{_AVERAGE}$|^{_AVERAGE}_(?=(?:acc[a-z]*_len(?:gth)?|al|[a-z_]+_[mu]?s)$)"
+    rf"(?:(?<=_s)|(?<=_[mu]s))_{_AVERAGE}$|_{_AVERAGE}(?=_[mu]?s$)|^{_AVERAGE}_(?=(?:acc[a-z]*_len(?:gth)?|al|[a-z_]+_[mu]?s)$)"
 )
-"""Words that say no more than the column does: behind a time with its unit, before one or before an
-accepted length."""
+"""Words that say no more than the column does: behind a time with its unit or between the two,
+before one or before an accepted length."""
 
 
 class Numbers(dict[str, np.ndarray]):

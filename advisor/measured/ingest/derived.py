@@ -53,6 +53,24 @@ def accepted_length_from_latencies(chunk_latency_s: Any, token_latency_s: Any) -
     return np.where(ratio >= 1.0, ratio, np.nan)
 
 
+WHOLE_TOKEN = 0.02
+"""A streamed chunk this near one token is one: no drafter's round accepts so little. [-]"""
+SEVERAL_TOKENS = 1.15
+"""Tokens of a chunk from which it is a round of speculation. Own choice. [-]"""
+
+
+def plain_by_chunks(frame: pd.DataFrame) -> np.ndarray:
+    """Runs that must be the baseline though none says its K: their chunks hold one token, and
+    several in another run of the model [rows]."""
+    values = Numbers(frame)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        tokens = values["itl_s"] / values["tpot_s"]
+    unsaid = np.isnan(values["draft_tokens_k"]) & np.isnan(values["accepted_length"])
+    models = frame["model_id"].fillna("")
+    beside = models.isin(models[unsaid & (tokens >= SEVERAL_TOKENS)]).to_numpy(dtype=bool)
+    return np.asarray(unsaid & beside & (np.abs(tokens - 1.0) <= WHOLE_TOKEN))
+
+
 def step_time_from_latencies(
     chunk_latency_s: Any, token_latency_s: Any, accepted_length: Any
 ) -> np.ndarray:
@@ -205,6 +223,8 @@ def derive_rows(frame: pd.DataFrame) -> tuple[pd.DataFrame, Computed]:
     # unknown K counts as drafting: chunk and token latency then tell
     drafting = values["draft_tokens_k"] != 0
     from_chunks = accepted_length_from_latencies(values["itl_s"], values["tpot_s"])
+    streamed = np.isnan(values["accepted_length"]) & (from_chunks <= 1.0 + WHOLE_TOKEN)
+    from_chunks = np.where(streamed, np.nan, from_chunks)  # token by token, whatever was accepted
     too_long = (
         np.isnan(values["accepted_length"])
         & drafting
@@ -214,7 +234,8 @@ def derive_rows(frame: pd.DataFrame) -> tuple[pd.DataFrame, Computed]:
 
     stated = np.where(values["draft_tokens_k"] == 0, 1.0, values["accepted_length"])
     step = step_time_from_latencies(values["itl_s"], values["tpot_s"], stated)
-    step_ok = _fill(out, values, done, "step_time_s", step, ~too_long)
+    no_round = too_long | (streamed & (values["draft_tokens_k"] > 0))
+    step_ok = _fill(out, values, done, "step_time_s", step, ~no_round)
     product_used = step_ok & ~np.isnan(values["itl_s"]) & (step != values["itl_s"])
 
     _fill(

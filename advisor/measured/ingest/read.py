@@ -16,6 +16,7 @@ from advisor.measured.ingest.cells import (
     FileTable,
     bare_times,
     map_header,
+    one_table,
     outside_range,
     read_table,
     table_header,
@@ -30,16 +31,32 @@ from advisor.measured.ingest.columns import (
     match_header,
 )
 from advisor.measured.ingest.remap import (
+    IGNORE,
     fill_mapped,
     near_miss,
     rename_headers,
     scalar_paths,
     unfolded,
 )
-from advisor.measured.ingest.result import ANSWERS, COMMA, TIMES, Reject, rejects_frame, shorten
+from advisor.measured.ingest.result import (
+    ANSWERS,
+    COMMA,
+    PREFER,
+    TIMES,
+    Reject,
+    rejects_frame,
+    shorten,
+)
 from advisor.measured.ingest.rows import Measured, RowSource
 from advisor.measured.ingest.several_k import one_row_a_k, with_k
-from advisor.measured.ingest.side_by_side import SIDES, drafts_said, own_header
+from advisor.measured.ingest.side_by_side import (
+    RATE,
+    SIDES,
+    drafts_said,
+    own_header,
+    said_by,
+    side_of,
+)
 from advisor.measured.ingest.upload import Sample, one_sentence, open_upload
 from advisor.measured.readers import FORMATS
 from advisor.measured.readers.base import Format, RawRows, coerce, from_mapped
@@ -79,7 +96,11 @@ def read_unguarded(name: str, data: bytes, columns: Mapping[str, str] | None = N
     theirs = any(
         candidate.detect(sample) >= DETECTED for candidate in FORMATS if candidate not in _OURS
     )
-    sample = rename_headers(sample, columns) if theirs and columns else _as_named(sample, columns)
+    if not theirs:
+        sample = _as_named(one_table(sample), columns)
+    elif columns:
+        sample = rename_headers(sample, columns)
+    sample = _preferring(sample, answers[PREFER]) if PREFER in answers else sample
     bare = {} if theirs else _bare(sample, TIMES in answers)
     if bare:
         unit = answers.get(TIMES, "ms")
@@ -160,9 +181,23 @@ def _answers(columns: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]
     }
     for key, answer in answers.items():
         if answer not in ANSWERS[key]:
-            what = "a comma marks" if key == COMMA else "times are in"
-            raise AdvisorError(f"{what} {' or '.join(ANSWERS[key])}, not {shorten(answer)!r}")
+            what = {COMMA: "a comma marks", TIMES: "times are in", PREFER: "what is preferred is"}
+            allowed = " or ".join(ANSWERS[key])
+            raise AdvisorError(f"{what[key]} {allowed}, not {shorten(answer)!r}")
     return renamed, answers, None if COMMA not in answers else answers[COMMA] == "decimal"
+
+
+def _preferring(sample: Sample, quantity: str) -> Sample:
+    """A table whose only columns with a side, without or with drafts, are those of one quantity.
+
+    Raises AdvisorError where none is.
+    """
+    sided = [cell.strip() for cell in sample.header if side_of(cell)]
+    rate = {"rate"} if quantity == RATE else set[str]()
+    others = [header for header in sided if said_by(header) not in {quantity} | rate]
+    if len(others) == len(sided):
+        raise AdvisorError(f"{sample.name}: no column holds {quantity} without or with drafts")
+    return rename_headers(sample, dict.fromkeys(others, IGNORE)) if others else sample
 
 
 def _bare(sample: Sample, unit_stated: bool) -> dict[str, str]:
@@ -362,9 +397,11 @@ def read_given(name: str, data: bytes, columns: Mapping[str, str] | None = None)
                 f"{file_name} is not a CSV file with a header line; expected a table of measured "
                 "points"
             )
-        renamed, _, decimal_comma = _answers(columns or {})
+        renamed, answers, decimal_comma = _answers(columns or {})
+        sample = one_table(sample)
         headers = tuple(cell.strip() for cell in one_row_a_k(sample).header)
         sample = _as_named(sample, renamed)
+        sample = _preferring(sample, answers[PREFER]) if PREFER in answers else sample
         read = _read(file_name, read_table(sample), sample.warnings, data, decimal_comma)
         return replace(read, given=read.given.set_axis(headers, axis=1)) if renamed else read
 

@@ -13,20 +13,24 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from advisor.catalog.hardware import hardware_meant
 from advisor.catalog.models import model_meant
-from advisor.measured.ingest.cells import Cells, bare_times, table_header
+from advisor.measured.ingest.cells import Cells, bare_times, outside_range, table_header
 from advisor.measured.ingest.columns import (
     COLUMNS,
     SAID,
     UNIT_FACTORS,
+    CanonicalColumn,
     TableKind,
     header_key,
     match_header,
 )
 from advisor.measured.ingest.result import shorten
-from advisor.measured.ingest.several_k import IGNORED, one_row_a_k
+from advisor.measured.ingest.several_k import one_row_a_k
 from advisor.measured.ingest.side_by_side import (
+    IGNORED,
     METRICS,
     SIDES,
     likely_pair,
@@ -507,6 +511,30 @@ _SENSORS = {
 """Words of what a monitor reads beside a run: `gpu_temp` names no accelerator."""
 
 
+_REQUESTS = frozenset({"req", "reqs", "request", "requests", "prompts"})
+_OUTCOMES = frozenset(
+    {"successful", "success", "completed", "failed", "failures", "errors", "error"}
+)
+_NUMBERS = frozenset({"num", "n", "total", "count"})
+_RATE_WORDS = frozenset({"rate", "throughput", "rps", "qps", "tps"})
+_TAILS = frozenset({"p90", "p95", "p99", "max", "min", "std", "stddev"})
+"""Statistics that are no mean."""
+_PER_SECOND = re.compile(r"(?:^|_)(?:per_)?(?:s|sec|second)$")
+
+
+def _cannot_be(column: CanonicalColumn, key: str) -> bool:
+    """Whether the words of a header rule a column out: a number of requests over a whole run or a
+    rate is no batch and no K, a rate of requests none of tokens, the slowest percent no mean."""
+    words = set(key.split("_"))
+    counted = bool(words & _OUTCOMES) or bool(words & _NUMBERS and words & _REQUESTS)
+    rate = bool(words & _RATE_WORDS) or _PER_SECOND.search(key) is not None
+    if column.unit in ("sequences", "tokens"):
+        return counted or rate
+    if column.unit == "tokens/s":
+        return bool(words & (_REQUESTS | {"rps", "qps", "input", "prompt", "gpu", "user"}))
+    return column.unit == "s" and bool(words & _TAILS)
+
+
 _SHARES = {"rate", "ratio", "share", "pct", "percent", "fraction"}
 """Words of an acceptance rate, which is no length."""
 _PER_ROUND = re.compile(r"(?:^|_)tok(?:en)?s?_(?:per_)?(?:step|round|iteration)(?:_|$)")
@@ -524,11 +552,10 @@ def _guess(header: str, cells: Sequence[str], kind: TableKind, taken: set[str]) 
     ):
         return IGNORE
     match = match_header(target, kind)
-    if match is None or (column := COLUMNS[kind][match[0]]).low is None or column.high is None:
+    if match is None or not (column := COLUMNS[kind][match[0]]).numeric or column.type == "flag":
         return target
-    numbers = [number_of(cell) for cell in cells]
-    in_range = all(column.low <= number <= column.high for number in numbers if number is not None)
-    return target if in_range else IGNORE
+    numbers = [number * match[1] for cell in cells if (number := number_of(cell)) is not None]
+    return IGNORE if outside_range(np.array(numbers), column).any() else target
 
 
 def _alike(header: str, kind: TableKind, taken: set[str]) -> str:
@@ -548,7 +575,7 @@ def _alike(header: str, kind: TableKind, taken: set[str]) -> str:
         timed = column.unit == "s"
         stem = column.name.removesuffix("_s") if timed else column.name
         target = f"{stem}_{unit}" if timed else column.name
-        if (timed and unit is None) or target in taken:
+        if (timed and unit is None) or target in taken or _cannot_be(column, key):
             continue
         near = 0.8 if any(_HINTS.get(word) == column.name for word in words) else 0.0
         for name in (stem, *column.aliases):
@@ -578,8 +605,14 @@ def near_miss(sample: Sample) -> str | None:
     for tables, the columns of our own that it has, and what a row needs beside them.
     """
     if sample.is_json:
-        return _near_format(sample.first) or _near_columns(scalar_paths(sample.first), "field")
-    return _near_columns(table_header(sample), "column")
+        paths, cells = _fields(sample)
+        return _near_format(sample.first) or _near_columns(
+            dict(zip(paths, cells, strict=True)), "field"
+        )
+    if sample.kind != "text":
+        return _near_columns(dict.fromkeys(table_header(sample), ()), "column")
+    header, cells = _columns(sample)
+    return _near_columns(dict(zip(header, cells, strict=True)), "column")
 
 
 def _near_format(record: Mapping[str, Any]) -> str | None:
@@ -618,31 +651,30 @@ def _found(record: Mapping[str, Any], wanted: str) -> str:
     return next(path for path in wanted.split("|") if field_of(record, path) is not None)
 
 
-EXAMPLE = "--map users=batch_size"
 _SAY = "Say what yours mean with --map theirs=ours"
+_NEEDED = 3
+"""Columns of ours that make a table one of runs. [-]"""
 
 
-def _near_columns(names: Iterable[str], what: str) -> str | None:
-    """What our own table would need, where some names are understood already."""
-    names = [name for name in names if name.strip()]
+def _near_columns(first_cells: Mapping[str, tuple[str, ...]], what: str) -> str | None:
+    """What our own table would need, where some names are understood already.
+
+    first_cells : the first values under each name, in order.
+    """
+    names = [name for name in first_cells if name.strip()]
     matches = [(name, match_header(name, "points")) for name in names]
     known = {match[0]: name for name, match in matches if match}
     known |= {
         own_header(str(ours)) or str(ours): theirs
         for theirs, ours in _paired(names, "points").items()
     }
-    taken = set(known)
     others = [name for name in names if name not in known.values()]
-    guesses = {name: _guess(name, (), "points", taken) for name in others[:_GUESSED]}
-    likely = {name: ours for name, ours in guesses.items() if ours != IGNORE}
+    likely = _unique_guesses(others[:_GUESSED], first_cells, set(known))
     mappings = " ".join(shlex.join(("--map", f"{name}={ours}")) for name, ours in likely.items())
+    example = f", e.g. {mappings}" if mappings else ""
     if not known:
         seen = ", ".join(shorten(name)[:40] for name in names[:_SHOWN])
-        return (
-            f"none of its {what}s is understood: {seen}. {_SAY}, e.g. {mappings}"
-            if likely
-            else None
-        )
+        return f"none of its {what}s is understood: {seen}. {_SAY}{example}" if likely else None
     understood = ", ".join(
         f"{name} ({ours})" if name != ours else name for ours, name in list(known.items())[:_SHOWN]
     )
@@ -652,7 +684,7 @@ def _near_columns(names: Iterable[str], what: str) -> str | None:
         if any(name in known for name in measured)
         else ["a measurement (speedup, tpot_ms, step_time_ms or a rate)"]
     )
-    if len(known) < len(lacks) + 3:
+    if len(known) < _NEEDED:
         lacks.append(f"at least three {what}s that are understood")
     untimed = bare_times(names)
     unit = (
@@ -670,7 +702,20 @@ def _near_columns(names: Iterable[str], what: str) -> str | None:
         else ""
     )
     are = "is" if len(known) == 1 else "are"
+    lacking = f"; it lacks {' and '.join(lacks)}" if lacks else ""
     return (
-        f"of its {what}s {understood} {are} understood; it lacks "
-        f"{' and '.join(lacks)}{unit}{not_understood}. {_SAY}, e.g. {mappings or EXAMPLE}"
+        f"of its {what}s {understood} {are} understood{lacking}{unit}{not_understood}. "
+        f"{_SAY}{example}"
     )
+
+
+def _unique_guesses(
+    names: Sequence[str], first_cells: Mapping[str, tuple[str, ...]], taken: set[str]
+) -> dict[str, str]:
+    """Likely meanings of names, for a command to copy: none that two of them may have."""
+    guesses = {name: _guess(name, first_cells[name], "points", taken) for name in names}
+    columns = {
+        name: match[0] for name, ours in guesses.items() if (match := match_header(ours, "points"))
+    }
+    meant = list(columns.values())
+    return {name: guesses[name] for name, column in columns.items() if meant.count(column) == 1}

@@ -28,9 +28,14 @@ OPEN_UNIT = "its unit is not stated"
 asked about."""
 COMMA = ","
 TIMES = "times"
-ANSWERS = {COMMA: ("decimal", "thousands"), TIMES: ("ms", "s", "us")}
+PREFER = "prefer"
+ANSWERS = {
+    COMMA: ("decimal", "thousands"),
+    TIMES: ("ms", "s", "us"),
+    PREFER: ("tpot", "step_time", "output_tok_per_s", "output_tok_per_s_per_user"),
+}
 """What a user may say of a whole file where a header is mapped: what its commas mark, the unit of
-its bare times."""
+its bare times, and which of several quantities that stand without and with drafts is read."""
 MAX_SHOWN = 200
 """Characters of a refused cell that are kept."""
 

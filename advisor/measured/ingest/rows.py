@@ -29,7 +29,7 @@ from advisor.measured.ingest.columns import (
     named_format,
     told_apart,
 )
-from advisor.measured.ingest.derived import derive_rows, match_baselines
+from advisor.measured.ingest.derived import derive_rows, match_baselines, plain_by_chunks
 from advisor.measured.ingest.result import (
     OF_ONE_RUN,
     MissingField,
@@ -237,7 +237,7 @@ def combine(tables: Sequence[Measured]) -> Measured:
     tables among served runs and for too many rows; one table comes back as it is.
     """
     if len(tables) == 1:
-        return tables[0]
+        return with_baselines(tables)[0]
     if len({table.kind for table in tables}) > 1:
         file_names = ", ".join(f"{table.file_name} ({table.format_name})" for table in tables)
         raise AdvisorError(
@@ -252,7 +252,7 @@ def combine(tables: Sequence[Measured]) -> Measured:
     refused = []
     sources = []
     unknown = []
-    for table in tables:
+    for table in with_baselines(tables):
         frames.append(table.frame.set_axis(table.frame.index + before))
         refused.append(table.rejects.assign(line=table.rejects["line"] + before))
         sources += [replace(source, before=source.before + before) for source in table.sources]
@@ -260,6 +260,28 @@ def combine(tables: Sequence[Measured]) -> Measured:
         before += sum(source.last_line for source in table.sources)
     rejects = pd.concat(refused, ignore_index=True)
     return Measured(tables[0].kind, pd.concat(frames), rejects, tuple(sources), tuple(unknown))
+
+
+def with_baselines(tables: Sequence[Measured]) -> list[Measured]:
+    """Tables with K = 0 in runs that only the others beside them tell to be the baseline, which a
+    note says."""
+    if not tables or any(table.kind != "points" for table in tables):
+        return list(tables)
+    plain = iter(plain_by_chunks(pd.concat([table.frame for table in tables])).tolist())
+    out = []
+    for table in tables:
+        rows = np.array([next(plain) for _ in range(len(table.frame))], dtype=bool)
+        if rows.any():
+            k = table.frame["draft_tokens_k"].mask(rows, 0)
+            note = (
+                f"draft_tokens_k 0 in {counted(int(rows.sum()), 'row')}: chunks of one token "
+                "(itl / tpot), where another run's hold several"
+            )
+            lines = table.frame.index[rows].to_numpy()
+            sources = tuple(source.saying(note, lines) for source in table.sources)
+            table = replace(table, frame=table.frame.assign(draft_tokens_k=k), sources=sources)
+        out.append(table)
+    return out
 
 
 def complete(rows: Measured, values: Mapping[str, Any], override: bool = False) -> Measured:
@@ -286,10 +308,18 @@ def complete(rows: Measured, values: Mapping[str, Any], override: bool = False) 
             continue
         typed = _one_value(column, value)
         if typed is not None:
-            frame[name] = _filled(frame[name], typed, column, override)
+            before = frame[name]
+            frame[name] = _filled(before, typed, column, override)
+            if name == "draft_tokens_k" and typed == 0:  # never of a row that names its drafter
+                frame[name] = frame[name].mask(before.isna() & _names_drafter(frame))
             chosen |= {name} if override else set()
     unknown = tuple(name for name in rows.unknown if name.column not in chosen)
     return replace(rows, frame=frame, unknown=unknown)
+
+
+def _names_drafter(frame: pd.DataFrame) -> pd.Series:
+    """Rows that say by which drafter they were served, [rows]."""
+    return frame["drafter"].notna() & ~frame["drafter"].isin(["none", ""])
 
 
 NAME_COLUMNS = frozenset(

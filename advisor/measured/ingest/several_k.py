@@ -23,7 +23,7 @@ from advisor.measured.ingest.columns import (
     header_key,
     match_header,
 )
-from advisor.measured.ingest.side_by_side import drafts_said, meaning_of, said_by, side_of
+from advisor.measured.ingest.side_by_side import IGNORED, drafts_said, meaning_of, said_by, side_of
 from advisor.measured.ingest.upload import MAX_ROWS, Sample
 from advisor.prediction import AdvisorError
 from advisor.text import listed, number_of
@@ -46,8 +46,6 @@ _Place = tuple[int, Mapping[str, str]]
 """Line of a row in the file, and where of several columns its K stood."""
 _FLAGS = {"no": "off", "false": "off", "yes": "on", "true": "on"}
 """Words of a column that is called by drafts, as those that say it by themselves."""
-IGNORED = "ignored: "
-"""How the header of a column begins that a user says to leave alone."""
 _LOOKED_AT = 200
 """Rows of a column called K in which words are looked for."""
 SLOWEST_MS = 250.0
@@ -279,9 +277,9 @@ def _rates(rows: Sequence[Sequence[str]], headers: Sequence[str], wide: _Wide) -
     most, high = pairs[-1]
     times = not said_by(open_[0]) and (high <= SLOWEST_MS or low > FASTEST_PER_S * least)
     rises = most > least and high >= low * (most / least) ** 0.5 and not times
-    return (
-        [open_[0], *(name for name in wide.held if name.startswith("with_drafts"))] if rises else []
-    )
+    with_drafts = [name for name in wide.held if name.startswith("with_drafts")]
+    rates = [name for name in with_drafts if said_by(name) in ("", "rate", _RATE)]
+    return [open_[0], *rates] if rises else []
 
 
 def _turned(sample: Sample, headers: Sequence[str]) -> Sample:

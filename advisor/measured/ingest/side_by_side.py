@@ -42,6 +42,9 @@ class PairMetric:
     per_second: bool = False
 
 
+IGNORED = "ignored: "
+"""How the header of a column begins that a user says to leave alone."""
+RATE = "output_tok_per_s"
 ANY_RATE = "any_tok_per_s"
 """Metric of rates that may be of one request or of all: the speedup follows all the same, and no
 time."""
@@ -139,6 +142,8 @@ class SideBySide:
     """From each header's unit to that of the metric; 1 where it is open."""
     said: dict[str, object]
     """K and drafter that the header of the values with drafts names: guesses, to be confirmed."""
+    others: tuple[str, ...] = ()
+    """Quantities of further pairs, which are left out."""
 
     @property
     def columns(self) -> dict[str, tuple[int, float]]:
@@ -164,9 +169,10 @@ class SideBySide:
         counts = open_ if self.metric is None else METRICS[self.metric].title
         plain = headers[self.plain][:40]
         spec = headers[self.spec][:40]
+        left_out = "".join(f"; --prefer {quantity} reads that instead" for quantity in self.others)
         return (
             f"{plain!r} is read as the value without drafts, {spec!r} as the one with them "
-            f"({counts})"
+            f"({counts}){left_out}"
         )
 
 
@@ -184,7 +190,7 @@ def side_by_side(headers: Sequence[str], shown: Sequence[str] = ()) -> SideBySid
     candidates = [
         _taken_apart(place, header)
         for place, header in enumerate(headers)
-        if _may_be_one(native[place])
+        if _may_be_one(native[place]) and not header.startswith(IGNORED)
     ]
     headers_shown = shown or headers
     pairs = _pairs(candidates, headers_shown) or _pairs(
@@ -192,10 +198,12 @@ def side_by_side(headers: Sequence[str], shown: Sequence[str] = ()) -> SideBySid
         headers_shown,
     )
     rank = {kind: place for place, kind in enumerate(_ORDER)}
-    best_pair = min(pairs, key=lambda pair: rank.get(pair[0].kind, len(_ORDER)), default=None)
-    if best_pair is None:
+    ranked = sorted(pairs, key=lambda pair: rank.get(pair[0].kind, len(_ORDER)))
+    if not ranked:
         return None
-    return _side_by_side(*best_pair, drafts_said(headers[best_pair[1].place]))
+    best_pair, *others = ranked
+    pair = _side_by_side(*best_pair, drafts_said(headers[best_pair[1].place]))
+    return replace(pair, others=tuple(other.kind for other, _ in others if other.kind))
 
 
 def _pairs(candidates: Sequence[_Header], headers: Sequence[str]) -> list[tuple[_Header, _Header]]:

@@ -42,6 +42,12 @@ _HEAD_BYTES = 256 * 1024
 _LOG_LINE = re.compile(rb"\[(?:[0-9]{1,4}[/:-][0-9]|[0-9]+,[0-9]+\]<|[A-Z][A-Za-z ._-]*\])")
 """How a log begins that is no JSON list: `[07/22/2026-19:12:43]`, `[1,0]<stdout>` of mpirun,
 `[TensorRT-LLM]`."""
+_SAYS = re.compile("[0-9A-Za-z\u0080-\U0010ffff]")
+"""What a line of separators alone lacks."""
+_SUMMED = re.compile(
+    rb"\n[ \"]*(?:total|sum|average|avg|mean)[ \"]*([,;\t|][^\n]*)?\s*\Z", re.IGNORECASE
+)
+"""A last line that sums up the rows above it."""
 _FOREIGN: tuple[tuple[bytes | tuple[bytes, ...], str], ...] = (
     (
         b"\x93NUMPY",
@@ -67,8 +73,8 @@ class Sample:
     """An opened upload, as the readers see it.
 
     kind json: `records` holds the one document (or the items of a top-level list) and `document`
-    the whole; jsonl: one object per line; text: `data` is UTF-8 without BOM; parquet: `data` is the
-    file.
+    the whole; jsonl: one object per line; text: `data` is UTF-8 without BOM, its lines end with
+    `\\n`; parquet: `data` is the file.
     """
 
     name: str
@@ -115,11 +121,9 @@ class Sample:
 
     @cached_property
     def first_line(self) -> str:
-        """The first line that is neither blank nor a `#` comment."""
-        for line in re.split(
-            r"\r\n|\n|\r", self.head
-        ):  # str.splitlines would also split at U+0085 and others
-            if line.strip() and not line.startswith("#"):
+        """The first line that says something and is no `#` comment."""
+        for line in self.head.split("\n"):  # str.splitlines would also split at U+0085 and others
+            if _SAYS.search(line) and not line.startswith("#"):
                 return line
         return ""
 
@@ -174,12 +178,24 @@ def open_upload(name: str, data: bytes) -> Sample:
     if data.startswith(b"PAR1"):
         return Sample(name, "parquet", data)
     data, warnings = _to_utf8(name, data)
+    if b"\r" in data:  # of Windows, and of progress bars, which write over their own line
+        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     stripped = data[:_HEAD_BYTES].lstrip()
     if not stripped:
         raise AdvisorError(f"{name} holds only blanks; send a file with at least one measurement")
     if stripped[:1] in (b"{", b"[") and not _LOG_LINE.match(stripped):
         return _open_json(name, data, warnings)
-    return Sample(name, "text", data, warnings=warnings)
+    if summed := _SUMMED.search(data):
+        line = data.count(b"\n", 0, summed.start() + 1) + 1
+        warnings = (*warnings, f"line {line} is left out: it sums up the rows above it")
+        data = data[: summed.start() + 1]
+    sample = Sample(name, "text", data, warnings=warnings)
+    if sample.first_line.count(sample.delimiter) >= MAX_COLUMNS:
+        raise AdvisorError(
+            f"{name} has {len(sample.header):,} columns, more than the {MAX_COLUMNS:,} allowed; "
+            "drop some"
+        )
+    return sample
 
 
 def _check_size(name: str, size: int, limit: int, what: str) -> None:

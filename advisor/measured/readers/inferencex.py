@@ -4,12 +4,14 @@ and local runs."""
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from advisor.measured.ingest.cells import Cells
+from advisor.measured.ingest.cells import Cells, read_table
 from advisor.measured.ingest.upload import Sample
 from advisor.measured.readers.base import (
     MS,
@@ -26,8 +28,9 @@ from advisor.measured.readers.base import (
     time_fields,
     time_maps,
     version_of_image,
+    with_header,
 )
-from advisor.text import YES, says
+from advisor.text import YES, number_of, says
 
 # agg_*.json of single runs with fixed lengths, of agentic replays (flat in 2026-04, nested since
 # 2026-07), and the rows that vLLM's own performance CI keeps in the same words.
@@ -207,6 +210,80 @@ def _finish(frame: pd.DataFrame) -> list[str]:
     ]
 
 
+# The table that the dashboard exports: one run a row. Its headers say ms, its values are seconds.
+_EXPORTED = {
+    "Model": "model",
+    "ISL": "isl",
+    "OSL": "osl",
+    "Hardware": "hw",
+    "Framework": "framework",
+    "Precision": "precision",
+    "TP": "tp",
+    "EP": "ep",
+    "Concurrency": "conc",
+    "Date": "date",
+    "Throughput/GPU (tok/s)": "tput_per_gpu",
+    "Output Throughput/GPU (tok/s)": "output_tput_per_gpu",
+    "Mean TTFT (ms)": "mean_ttft",
+    "Mean TPOT (ms)": "mean_tpot",
+    "Mean ITL (ms)": "mean_itl",
+    "Mean E2E Latency (ms)": "mean_e2el",
+    "Disaggregated": "disagg",
+    "Spec Decoding": "spec_decoding",
+    "DP Attention": "dp_attention",
+    "Is Multinode": "is_multinode",
+}
+_TIMES = ("mean_ttft", "mean_tpot", "mean_itl", "mean_e2el")
+_MOST_PER_TOKEN = 30.0
+"""Times the rate a batch can give, read in seconds, above which times are in ms: seconds give
+about 1, ms about 1,000. [-]"""
+
+
+def read_export(sample: Sample) -> RawRows:
+    """One row per run. The rates of the rows tell whether times are seconds or, as headers say, ms.
+
+    Rows that decode on separate GPUs ask for their number.
+    """
+    table = read_table(sample)
+    columns = {
+        key: column.to_pylist()
+        for header, key in _EXPORTED.items()
+        if (column := table.column(header)) is not None
+    }
+    records = [
+        {key: _cell(cell) for key, cell in zip(columns, row, strict=True)}
+        for row in zip(*columns.values(), strict=True)
+    ]
+    in_ms = _median_share(records) > _MOST_PER_TOKEN
+    if in_ms:
+        for record in records:
+            times_ms = {key: number_of(record.get(key)) for key in _TIMES}
+            record |= {key: MS * time for key, time in times_ms.items() if time is not None}
+    lines = tuple(table.lines.tolist())
+    raw = read_aggregate(replace(sample, kind="json", records=tuple(records), lines=lines))
+    raw.rejects += table.rejects
+    unit = "milliseconds, as headers say" if in_ms else "seconds, whatever headers say"
+    raw.notes.append(f"times are {unit}: rate and batch of the rows tell")
+    return raw
+
+
+def _cell(text: str | None) -> Any:
+    """A cell as JSON has it: a number where it is one, None where it says nothing."""
+    number = number_of(text or "")
+    if number is None:
+        return text or None
+    return int(number) if number.is_integer() else number
+
+
+def _median_share(records: Sequence[Mapping[str, Any]]) -> float:
+    """Rate of all GPUs over what the batch gives at its time per token, read in seconds; the median
+    of the rows. 1 where none tells. [-]"""
+    names = ("output_tput_per_gpu", "tp", "mean_tpot", "conc")
+    numbers = [[number_of(record.get(name)) or 0.0 for name in names] for record in records]
+    shares = [row[0] * row[1] * row[2] / row[3] for row in numbers if all(row)]
+    return float(np.median(shares)) if shares else 1.0
+
+
 # Multi-turn runs: conc*.json with times as objects in milliseconds, or the server's and the
 # client's view apart.
 _TURN_MAPS = (
@@ -360,6 +437,12 @@ FORMATS = (
         0.95,
         read_aggregate,
         ("hw|device", "conc", "framework", f"output_tput_per_gpu|{_REQUESTS}|tput_per_gpu"),
+    ),
+    Format(
+        "inferencex_export",
+        "InferenceX dashboard CSV",
+        with_header(0.97, "Hardware Key", "Concurrency", "Mean TPOT (ms)", "Spec Decoding"),
+        read_export,
     ),
     Format(
         "inferencex_multiturn",

@@ -73,7 +73,8 @@ def read_template(sample: Sample) -> RawRows:
     remarks = [name for name in mapped.unknown if header_key(name) in REMARKS]
     unknown = [name for name in mapped.unknown if name not in remarks]
     if unknown:
-        unknown_names = ", ".join(name[:40] for name in unknown[:10])
+        in_file = [sample.shown.get(name, name) for name in unknown]
+        unknown_names = ", ".join(name[:40] for name in in_file[:10])
         warnings.append(f"{counted(len(unknown), 'column')} not known and ignored: {unknown_names}")
     cells = from_mapped(table, mapped)
     swaps = misplaced_columns(table, mapped.columns, "points")

@@ -6,9 +6,10 @@ from __future__ import annotations
 import streamlit as st
 
 from advisor.answers.outcome import outcome_of
+from advisor.predict.spend import MAX_USD_PER_HOUR
 from advisor.show.phrases.answer import BOOK
 from advisor.show.report.formats import Format, file_name
-from advisor.ui.session import LARGEST_LIMIT, SMALLEST_LIMIT
+from advisor.ui.session import SMALLEST_LIMIT
 from advisor.ui.share.files import (
     chosen_for,
     draw_engine_files,
@@ -58,7 +59,7 @@ with st.container(key="report_files", horizontal=True, vertical_alignment="botto
     st.number_input(
         "USD per GPU-hour",
         SMALLEST_LIMIT,
-        LARGEST_LIMIT,
+        MAX_USD_PER_HOUR,
         None,
         key="load_price",
         placeholder="list price",

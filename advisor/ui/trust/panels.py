@@ -34,6 +34,7 @@ from advisor.show.words.basis import tier_words
 from advisor.show.words.explain import NAMED
 from advisor.text import counted, with_prefix
 from advisor.ui.answers import errors_for, store_status
+from advisor.ui.session import attempt
 from advisor.ui.state import plain
 from advisor.ui.widgets import (
     LABEL,
@@ -209,10 +210,10 @@ def draw_evidence(scenario: Scenario) -> None:
         show_chart(chances_chart(chances_kept(judged)), "chances", scenario)
     with right:
         show_chart(predicted_chart(judged, by), "predicted", scenario)
-    near = "; ".join(
-        f"{name}: {_in_words(errors)}" for name, errors in errors_for(scenario).items()
-    )
-    st.caption(f"For your scenario: {plain(near or 'no published speedup can be read here')}.")
+    errors_near, problem = attempt(errors_for, scenario)
+    near = "; ".join(f"{name}: {_in_words(errors)}" for name, errors in (errors_near or {}).items())
+    why_none = problem or "no published speedup can be read here"
+    st.caption(f"For your scenario: {plain(near or why_none)}.")
     with st.expander("Worst cases"):
         worst = judged.nlargest(_WORST_ROWS, "absolute_percentage_error")
         show_table(Table(_WORST, worst.to_dict("records")))
