@@ -1,4 +1,4 @@
-"""What a refit takes a file's rows to hold: each row's own time, with every prompt in it or none."""
+"""What rows hold for a refit: each its own time, with every prompt in it or none."""
 
 from __future__ import annotations
 
