@@ -46,6 +46,10 @@ LEAST_GAIN = 6.0
 to 70 where each row's own time is fitted (a trial on synthetic truths). [-]"""
 MAX_LEFT_OUT = 0.9
 """Share of the given reading's left-out error that a reading may have. [-]"""
+LEAST_SHAPE_GAIN = 4.0
+MAX_SHAPE_LEFT_OUT = 0.75
+"""The same of another shape and of a time per touched expert, which are taken without a question:
+they have to explain more. [-]"""
 MAX_SIBLINGS = 3
 """Accelerators of the same generation that are tried, those named most alike. [-]"""
 GROWTHS = (-0.5, 0.5, 1.0, 1.5)
@@ -91,6 +95,13 @@ class Rival:
     """As of `Reading`. [-]"""
 
     @property
+    def is_better(self) -> bool:
+        """Whether it beats the stated reading clearly."""
+        gain = LEAST_SHAPE_GAIN if self.growth else LEAST_GAIN
+        share = MAX_SHAPE_LEFT_OUT if self.growth else MAX_LEFT_OUT
+        return self.gain >= gain and self.error <= share * self.given_error
+
+    @property
     def text(self) -> str:
         """Question, and why it is asked: `Is batch_size
         the sum over 4 copies? Asked because ... by 4%, not 23%.`"""
@@ -111,11 +122,7 @@ def rivals(
     """The reading that beats the stated one clearly, if any. Without `ask` only shapes, which need
     no question."""
     readings = compared(points, prior, ask=ask)
-    better = [
-        rival
-        for rival in readings
-        if rival.gain >= LEAST_GAIN and rival.error <= MAX_LEFT_OUT * rival.given_error
-    ]
+    better = [rival for rival in readings if rival.is_better]
     # A misreading bends the curve as another shape does: where either explains the rows, the user
     # knows which.
     return tuple(sorted(better, key=lambda rival: rival.growth != 0.0)[:1])
@@ -502,11 +509,11 @@ class ExpertTime:
 
     @property
     def taken(self) -> bool:
-        """Whether a refit takes it: by the rule of every other reading of the rows."""
+        """Whether a refit takes it: by the rule of another shape."""
         return bool(
             self.constant_s
-            and self.gain >= LEAST_GAIN
-            and self.error <= MAX_LEFT_OUT * self.given_error
+            and self.gain >= LEAST_SHAPE_GAIN
+            and self.error <= MAX_SHAPE_LEFT_OUT * self.given_error
         )
 
     @property
@@ -526,12 +533,12 @@ class ExpertTime:
         )
         if self.taken:
             return f"Taken: {about}; with it {errors}."
-        need = f"{MAX_LEFT_OUT * self.given_error:.1%}"
+        need = f"{MAX_SHAPE_LEFT_OUT * self.given_error:.1%}"
         odds = (
-            f"{np.exp(self.gain):.0f} times as probable as none, {np.exp(LEAST_GAIN):.0f} times "
-            "is asked for"
+            f"{np.exp(self.gain):.0f} times as probable as none, "
+            f"{np.exp(LEAST_SHAPE_GAIN):.0f} times is asked for"
         )
-        sure = "" if self.gain >= LEAST_GAIN else f"; it is {odds}"
+        sure = "" if self.gain >= LEAST_SHAPE_GAIN else f"; it is {odds}"
         return f"Not taken: {about}; with it {errors}, {need} is asked for{sure}."
 
     def repriced(self, points: Sequence[Point]) -> list[Point]:
