@@ -28,12 +28,13 @@ from advisor.measured.ingest.remap import own_headers
 from advisor.measured.ingest.result import csv_of, measured_length, open_questions
 from advisor.measured.ingest.rows import NAME_COLUMNS, Measured, combine
 from advisor.measured.points import Point, Refused, judged_rows, refit_points
-from advisor.measured.refit_result import Errors, RefitResult, notes
+from advisor.measured.refit_result import Errors, RefitResult
 from advisor.measured.validation import NEEDED_COLUMNS, PREDICTED_COLUMNS, predict_rows
 from advisor.measured.validation import validate as validate_points
 from advisor.predict.scenario_fields import FIELDS
 from advisor.prediction import AdvisorError
 from advisor.show.table import Column, Table
+from advisor.show.words.refit import notes, sentence
 from advisor.text import counted, frame_csv, json_text, wrapped
 
 if TYPE_CHECKING:
@@ -250,7 +251,7 @@ def fit(
             "rejects": rows.result.rejects.to_dict("records"),
             "not_read": failed,
         }
-        document |= {"sentence": answer.sentence, "reasons_against": against, "refit": text}
+        document |= {"sentence": sentence(answer), "reasons_against": against, "refit": text}
         out.print_json({**document, "rows": answer.rows.to_dict("records"), "moesd": small})
     else:
         _print_failed(failed)
@@ -289,7 +290,7 @@ def _print_fit(
 
     held = answer.length_factor is not None
     out.say(
-        answer.sentence
+        sentence(answer)
         + " Lengths of these very runs are held: --set accepted_length_same_run=1." * held
     )
     out.print_labelled("rejected by the checks", answer.reasons_against)

@@ -304,7 +304,7 @@ def observe(
     return observations.where(np.isin(QUANTITIES, _measured(row)) & observations.upper.any(axis=1))
 
 
-_ROUND_METRICS = ("step_time_ms", "step_time_s")
+ROUND_METRICS = ("step_time_ms", "step_time_s")
 _LAUNCH = TIME_NAMES.index("launch")
 _DRAFTING = [TIME_NAMES.index("drafter"), TIME_NAMES.index("draft_host")]
 _SCHEDULING = [TIME_NAMES.index("round_host"), TIME_NAMES.index("host")]
@@ -315,7 +315,7 @@ def _measured(row: Mapping[str, Any]) -> list[str]:
     measured = [name for name in QUANTITIES if number(row, name)]
     derived = str(row.get("derived") or "")
     paired = (
-        "tpot_s" in derived or str(row.get("metric")) in _ROUND_METRICS
+        "tpot_s" in derived or str(row.get("metric")) in ROUND_METRICS
     )  # the plain value stands in no other row
     if (
         "speedup" in measured and "speedup" in derived and not paired

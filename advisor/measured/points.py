@@ -63,6 +63,15 @@ _NO_DRAFT = {
 
 
 @dataclass(frozen=True)
+class Prompts:
+    """How the rows of a file are read: with the prefill of prompts in every time, or in none."""
+
+    held: bool
+    log_odds: float
+    """Of this reading against the other. [-]"""
+
+
+@dataclass(frozen=True)
 class Asked:
     """Measured row as a question to the model, at the batch of one instance."""
 
@@ -87,6 +96,8 @@ class Point(Asked):
     `validation.tier_of`."""
     observations: Observations
     """With the overheads of `setup`, at multipliers of 1."""
+    prompts: Prompts | None = None
+    """How its file's rows were read, None where both readings are one."""
 
     @property
     def scenario(self) -> Scenario:

@@ -41,12 +41,16 @@ from advisor.measured.observations import (
     joined,
     log_predicted,
     number,
+    time_columns,
 )
+from advisor.measured.own_times import as_probable, own_times, without_prompts
 from advisor.measured.point_checks import HeaderOf, check_units
 from advisor.measured.points import Point, Refused, refit_points
 from advisor.measured.readings import ExpertTime, Rival, expert_time, rivals
 from advisor.measured.refit_result import (
     QUANTITY_WORDS,
+    Baseline,
+    Bend,
     KindErrors,
     OwnErrors,
     RefitParameter,
@@ -83,6 +87,12 @@ MAX_FOLDS = 40
 SAME_LENGTH = 0.05
 """Rows of one setting whose accepted lengths differ by less are runs of the same thing. [-]"""
 _JUDGED = ("before", "left_out")
+BASELINE_BATCHES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
+"""Batches at which the move of the baseline step is told. [sequences]"""
+BENT = 1.6
+BENT_FROM = 8
+"""Residuals have a shape where their scatter exceeds BENT times the noise that at least BENT_FROM
+second differences along the batch tell. [-]"""
 ENOUGH_FOR_SCATTER = 4
 """From this many rows on, the band takes the scatter of the user's own rows. [-]"""
 PLACEMENT = ("gpu_count", "tensor_parallel")
@@ -140,11 +150,12 @@ def select_points(
     ------
     AdvisorError : fewer than MIN_POINTS usable rows, with the reasons of those not used.
     """
-    points, refused = refit_points(frame, acceptance)
+    frame = own_times(frame)
+    points, refused = refit_points(without_prompts(frame), acceptance)
     selected, others = _one_group(points, hardware_id, engine)
     if len(selected) < MIN_POINTS:
         raise AdvisorError(_too_few(len(selected), refused, points, hardware_id, engine))
-    return selected, [*refused, *others]
+    return as_probable(selected, frame, acceptance), [*refused, *others]
 
 
 def refit_chosen(
@@ -164,21 +175,15 @@ def refit_chosen(
     questions = check_units(points, header_of)
     points, repeats = _without_repeats(points)
     result = _refit(points, questions, repeats, tuple(refused))
-    serves = (
-        result.own_errors.no_better
-        and not result.own_errors.far_off
-        and len(result.reasons_against) == 1
-    )
     if questions:
         return result  # asked already
-    # Where the shipped constants serve, nothing is written: no other reading is asked about.
     aside = {outlier.line for outlier in result.outliers}
     fitted = [point for point in points if point.line not in aside]
     prior = multiplier_prior(points)
-    rival_readings = rivals(fitted, prior, ask=ask and not serves)
+    rival_readings = rivals(fitted, prior, ask=ask)
     if rival_readings and rival_readings[0].growth:
         return _refit(points, (), repeats, tuple(refused), rival_readings[0])
-    experts = None if rival_readings or serves else expert_time(fitted, prior)
+    experts = None if rival_readings else expert_time(fitted, prior)
     if experts and experts.taken:
         result = _refit(points, (), repeats, tuple(refused), experts)
     return replace(result, questions=tuple(rival.text for rival in rival_readings), experts=experts)
@@ -206,16 +211,7 @@ def _refit(
     keep = [i for i, name in enumerate(NAMES) if name in names]
     sds = np.sqrt(np.diag(posterior.covariance))[keep]
     correlation = posterior.covariance[np.ix_(keep, keep)] / np.outer(sds, sds)
-    change = (rows["after"] / rows["before"]).to_numpy()
-    surprising_change = change
-    if all(
-        point.recorded and point.scenario.hardware_json for point in points
-    ):  # as it ran, on an unmeasured host
-        known = np.isin(NAMES, OF_A_HOST) & (np.abs(posterior.theta) < LIKELY_SIGMAS * prior.log_sd)
-        kernels = np.where(known, 0.0, posterior.theta)
-        surprising_change = np.exp(log_predicted(observed, kernels) - before)
-    moved = float(np.median(np.abs(change - 1.0)[used]))
-    surprise = float(np.median(np.abs(surprising_change - 1.0)[used]))
+    moved = float(np.median(np.abs(rows["after"] / rows["before"] - 1.0)[used]))
     correlation_rows = tuple(tuple(float(value) for value in row) for row in correlation)
     outliers = tuple(Refused(line, reason) for line, reason in sorted(aside.items()))
     few_layers = tuple(dict.fromkeys(filter(None, (point.few_layers for point in points))))
@@ -233,13 +229,75 @@ def _refit(
         own_errors=_own_errors(rows),
         noise_log_sd=float(posterior.scale),
         moved=moved,
-        surprise=surprise,
+        baseline=_baseline(given, points, posterior, prior),
         rows=rows,
         questions=questions,
         repeats=repeats,
         shape=shape if isinstance(shape, Rival) else None,
         few_layers=few_layers,
+        prompts=points[0].prompts,
+        bend=_bend(rows[used]),
     )
+
+
+def _baseline(
+    given: Sequence[Point], points: Sequence[Point], posterior: Posterior, prior: MultiplierPrior
+) -> Baseline:
+    """The baseline step of every server of the rows, whose step moves furthest, over
+    BASELINE_BATCHES.
+
+    given, points : the same rows in the shipped shape and in that of the refit.
+    """
+    theta = posterior.theta
+    surprising = theta
+    if all(
+        point.recorded and point.scenario.hardware_json for point in points
+    ):  # as it ran, on an unmeasured host
+        known = np.isin(NAMES, OF_A_HOST) & (np.abs(theta) < LIKELY_SIGMAS * prior.log_sd)
+        surprising = np.where(known, 0.0, theta)
+    servers: dict[tuple[object, ...], tuple[Setup, Setup]] = {}
+    for shipped, fitted in zip(given, points, strict=True):
+        scenario = shipped.scenario
+        key = (scenario.model_id, scenario.n_gpus, scenario.tensor_parallel, scenario.weight_dtype)
+        servers.setdefault(key, (shipped.setup, fitted.setup))
+    moves = []
+    for shipped_setup, fitted_setup in servers.values():
+        before, after = (_plain_parts(setup) for setup in (shipped_setup, fitted_setup))
+        moves.append(
+            Baseline(
+                shipped_setup.scenario.model_id,
+                np.array(BASELINE_BATCHES),
+                before.sum(axis=-1),
+                after @ np.append(np.exp(theta), 1.0),
+                after @ np.append(np.exp(surprising), 1.0),
+            )
+        )
+    return max(moves, key=lambda baseline: float(baseline.moves.max()))
+
+
+def _plain_parts(setup: Setup) -> Array:
+    """Seconds of a baseline step by multiplier at BASELINE_BATCHES."""
+    curve = curve_for(setup, BASELINE_BATCHES, [0], central_only=True)
+    return time_columns(setup, curve)[0]
+
+
+def _bend(rows: pd.DataFrame) -> Bend | None:
+    """Residuals along the batch that scatter far more than neighbors differ. None where they do
+    not, or rows are too few to tell."""
+    logs = np.log(rows["after"] / rows["measured"])
+    series = [
+        (int(k), some["batch_size"].to_numpy(float), logs[some.index].to_numpy(float))
+        for (_, _, _, k), some in rows.sort_values("batch_size").groupby(
+            ["model_id", "drafter", "quantity", "n_draft"]
+        )
+    ]
+    second = np.concatenate([np.diff(log, 2) for _, _, log in series if len(log) > 2] or [[]])
+    local = float(np.sqrt(np.mean(second**2) / 6.0)) if len(second) >= BENT_FROM else np.inf
+    if not float(np.std(logs)) > BENT * local:
+        return None
+    k, batches, log = max(series, key=lambda each: float(np.abs(each[2]).mean()))
+    at = int(np.abs(log).argmax())
+    return Bend(k, float(batches[at]), float(np.expm1(log[at])))
 
 
 def refitted(setup: Setup, result: RefitResult) -> Setup:

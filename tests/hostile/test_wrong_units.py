@@ -13,8 +13,9 @@ from advisor.measured.ingest.read import read_upload
 from advisor.measured.ingest.rows import combine
 from advisor.measured.point_checks import check_units
 from advisor.measured.refit import refit_chosen, select_points
-from advisor.measured.refit_result import MAX_ERROR, RefitResult
+from advisor.measured.refit_result import MAX_BASELINE_MOVE, MAX_ERROR, RefitResult
 from advisor.prediction import AdvisorError
+from advisor.show.words.refit import sentence
 from tests.hostile.wrong_units import GPUS, cases, right, table, times
 from tests.measured.refit_synthetic import refit, synthetic_points
 
@@ -94,7 +95,7 @@ def test_better_is_never_said_of_a_refit_that_stays_far_off():
     assert answer.own_errors.after.mape > MAX_ERROR
     assert answer.own_errors.after.mape < answer.own_errors.before.mape
     assert answer.own_errors.far_off
-    assert "predicted better" not in answer.sentence
+    assert "predicted better" not in sentence(answer)
 
 
 def test_a_refit_that_the_data_speak_against_is_written_only_by_force(tmp_path: Path, run):
@@ -112,13 +113,25 @@ def test_a_refit_that_the_data_speak_against_is_written_only_by_force(tmp_path: 
     assert out.read_text(encoding="utf-8").startswith("on=h200-sxm/vllm")
 
 
-@pytest.mark.parametrize(
-    ("truth", "reason"),
-    [({}, "no better than by the shipped constants"), ({"launch": 40.0}, "Ended at their bound")],
-)
-def test_a_refit_that_brings_nothing_or_ends_at_a_bound_has_that_against_it(truth, reason):
-    answer = refit(synthetic_points((1, 2, 4, 8, 16), (1, 3, 5), truth=truth))
-    assert any(reason in text for text in answer.reasons_against)
+def test_a_refit_that_ends_at_a_bound_has_that_against_it():
+    answer = refit(synthetic_points((1, 2, 4, 8, 16), (1, 3, 5), truth={"launch": 40.0}))
+    assert any("Ended at their bound" in text for text in answer.reasons_against)
+
+
+def test_a_refit_that_brings_nothing_says_so_and_has_nothing_against_it():
+    answer = refit(synthetic_points((1, 2, 4, 8, 16), (1, 3, 5), noise=0.02))
+    assert answer.reasons_against == ()
+    assert answer.own_errors.agrees_already
+    assert "The shipped constants agree already: " in sentence(answer)
+
+
+def test_a_factor_on_all_times_moves_the_baseline_step_further_than_an_engine_explains():
+    frame = synthetic_points((1, 4, 16, 64), (0, 1, 3), quantity="tpot_s", hardware_id="mi300x")
+    answer = refit(frame.assign(tpot_s=1.6 * frame["tpot_s"]))
+    assert any("The baseline step would go from" in text for text in answer.reasons_against)
+    assert answer.baseline.moves.max() > MAX_BASELINE_MOVE
+    at = answer.baseline.furthest
+    assert f"{1e3 * answer.baseline.after_s[at]:.3g} ms" in sentence(answer)
 
 
 def test_equal_rows_count_once_and_the_same_rows_of_another_file_too():
@@ -146,7 +159,7 @@ def test_a_long_file_becomes_few_questions_and_says_how_many_rows_it_left_out(mo
         module, "_ask", lambda *given, ask=module._ask: asked.append(given) or ask(*given)
     )
     points, refused = select_points(frame)
-    assert len(asked) == 100
+    assert len(asked) == 100 + 40, "those that are fitted once more, with prompts in their times"
     assert len(points) == 40
     assert (points[0].line, points[-1].line) == (32, 181)
     assert sum(one.rows for one in refused) == 180 - 40

@@ -15,12 +15,12 @@ import pytest
 from advisor.catalog.adjustment import parse_adjustment
 from advisor.measured.profiler_runs import rows_of_run, use_of_run
 from advisor.measured.refit import before_after, curve_groups, refit_chosen, select_points
-from advisor.measured.refit_result import notes
 from advisor.prediction import AdvisorError
 from advisor.profiles import MEASUREMENTS
 from advisor.profiling.engine.command import _next
 from advisor.profiling.engine.plan import Plan
 from advisor.profiling.engine.runner import Outcome
+from advisor.show.words.refit import notes
 from tests.studies.test_engine_designs import write
 
 

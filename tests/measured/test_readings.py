@@ -101,3 +101,13 @@ def test_a_batch_is_asked_about_only_where_the_rows_leave_it_possible_and_the_re
     ] == [16]
     (found,) = heard(frame().assign(batch_size=frame()["batch_size"] / 4.0))
     assert "Asked because the model would then explain these rows" in found.text
+
+
+def test_an_engine_that_stops_drafting_at_a_large_batch_is_asked_about():
+    rows = synthetic_points(
+        (1, 2, 4, 8, 16, 32, 64, 128), (0, 2, 5), truth=TRUTH, noise=0.02, quantity="tpot_s"
+    )
+    plain = rows["tpot_s"].where(rows["draft_tokens_k"] == 0).ffill()
+    off = rows["batch_size"] >= 16
+    (found,) = heard(rows.assign(tpot_s=rows["tpot_s"].mask(off, plain)))
+    assert found.question == "Did the engine stop drafting from batch 16 on?"

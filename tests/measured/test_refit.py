@@ -29,7 +29,6 @@ from advisor.measured.refit import (
     curve_name,
     refitted,
 )
-from advisor.measured.refit_result import notes
 from advisor.physics.acceptance import speedup
 from advisor.physics.components import FACTORS
 from advisor.predict.curve import curve_for
@@ -38,6 +37,7 @@ from advisor.predict.prefill import prefill_per_token_s
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
 from advisor.show.explain.round import derive
+from advisor.show.words.refit import notes, sentence
 from tests.measured.refit_synthetic import refit, synthetic_points
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -164,7 +164,7 @@ def test_an_outlier_is_set_aside_with_its_line_and_does_not_change_the_rest():
     expected = refit(clean.drop(index=10))
     assert [item.line for item in result.outliers] == [10]
     assert "all other rows" in result.outliers[0].reason
-    assert "line 10" in result.sentence
+    assert "line 10" in sentence(result)
     assert [item.factor for item in result.parameters] == pytest.approx(
         [item.factor for item in expected.parameters], rel=1e-3
     )
@@ -401,7 +401,7 @@ def test_errors_are_of_all_values_and_apart_by_kind() -> None:
         f"Its 6 values, each left out of the fit in turn: {after.mean():.1%} off, "
         f"{before.mean():.1%} before."
     )
-    assert found.sentence.endswith(said)
+    assert sentence(found).endswith(said)
 
 
 def test_rows_without_drafts_name_no_drafter() -> None:

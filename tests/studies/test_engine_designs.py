@@ -15,10 +15,10 @@ from advisor.measured.multipliers import multiplier_prior
 from advisor.measured.points import refit_points
 from advisor.measured.readings import expert_time
 from advisor.measured.refit import adjustment_of, refit_chosen
-from advisor.measured.refit_result import notes
 from advisor.prediction import BAND_SIGMAS, AdvisorError
 from advisor.profiling.engine.runner import COLUMNS
 from advisor.profiling.results import rows_text
+from advisor.show.words.refit import notes
 from studies.engine_designs import (
     PREFIX,
     cells_of,

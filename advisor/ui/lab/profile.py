@@ -19,6 +19,7 @@ from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.show.charts.measured import before_after_chart, ratio_chart
 from advisor.show.table import Column, Table
+from advisor.show.words.refit import sentence
 from advisor.ui.own_data import in_use, text_of, use_refit
 from advisor.ui.session import attempt
 from advisor.ui.state import add_own_hardware, plain
@@ -256,7 +257,7 @@ def _engine_result(run: ProfilerRun, scenario: Scenario) -> None:
     if not run.has_results:
         return
     use, problem = _use_engine(run, str(run.folder), (run.folder / "data.csv").stat().st_mtime)
-    st.markdown(plain(use.result.sentence if use else problem))
+    st.markdown(plain(sentence(use.result) if use else problem))
     if use is None:
         return
     acceptance = load_setup(scenario).acceptance

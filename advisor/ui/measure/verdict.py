@@ -34,7 +34,6 @@ from advisor.measured.own_points import plain_sweep_of
 from advisor.measured.points import Refused
 from advisor.measured.refit import MIN_POINTS, before_after, curve_groups
 from advisor.measured.refit_result import RefitResult
-from advisor.measured.refit_result import notes as refit_notes
 from advisor.physics.acceptance import acceptance_curves
 from advisor.predict.curve import held_sweep
 from advisor.predict.load import load_setup
@@ -43,6 +42,8 @@ from advisor.show.charts.measured import before_after_chart, own_gap_chart
 from advisor.show.phrases.notes import note_text
 from advisor.show.table import Table, matrix
 from advisor.show.words.explain import PARAMETERS
+from advisor.show.words.refit import notes as refit_notes
+from advisor.show.words.refit import sentence
 from advisor.text import counted, listed
 from advisor.ui.answers import advice_for, refit_text_for
 from advisor.ui.measure import diagnosis
@@ -127,11 +128,11 @@ def draw_refit(scenario: Scenario) -> None:
     if against:
         st.warning(plain(" ".join(against)), icon=":material/help:")
     else:
-        st.markdown("  \n".join(filter(None, map(plain, (result.sentence, changed)))))
+        st.markdown("  \n".join(filter(None, map(plain, (sentence(result), changed)))))
     _use(result, scenario)
     groups = curve_groups(result)
     with st.expander("Before and after, constants"):
-        for text in filter(None, (result.sentence, changed) if against else ()):
+        for text in filter(None, (sentence(result), changed) if against else ()):
             st.markdown(plain(text))
         if groups:
             show_chart(
