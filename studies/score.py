@@ -208,7 +208,7 @@ def pooled(log: pd.DataFrame, prefix: str = "") -> dict[str, float]:
     }
 
 
-def table(log: pd.DataFrame, rows: pd.DataFrame, immature: pd.Series) -> str:
+def opening_table(log: pd.DataFrame, rows: pd.DataFrame, immature: pd.Series) -> str:
     """The first table of docs/validation.md. `rows`: `judged` of the development rows."""
     last = log.iloc[-1]
     lines: dict[str, Mapping[str, float]] = {

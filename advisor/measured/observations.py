@@ -5,13 +5,14 @@ A speedup, a step time or a time per token is a ratio of two sums of seconds. Ea
 a multiplier of NAMES, which scales the constants behind it, or to none; so the logarithm and its
 slopes are cheap for any multipliers.
 
-Who measured them decides what they are used for: some laboratories are set apart, and their rows
-choose nothing. A laboratory is told by the title of a source, else by its address, so that whatever
-it publishes next is left out with what it published before.
+Who measured them decides what they are used for (`part_of`). A laboratory is told by the title of a
+source, else by its address, so that whatever it publishes next is left out with what it published
+before.
 """
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import math
 from collections import Counter
@@ -35,8 +36,10 @@ from advisor.profiles import PROFILES, read_profile
 from advisor.text import number_of
 
 LABORATORIES = PROFILES / "validation" / "laboratories.yaml"
-SET_APART_OF = 5
-"""One laboratory of this many is set apart, in the mean over names. [-]"""
+PARTED_FROM = datetime.date(2026, 11, 30)
+PARTS = ("judge", "choose", "fit")
+"""What rows of a laboratory first collected since then do: judge, and inform nothing; inform forms,
+widths and corrections of data; inform constants. All earlier ones are seen, and judge nothing."""
 _SAME_OWNER = {
     "raw.githubusercontent.com": "github.com",
     "gist.github.com": "github.com",
@@ -54,6 +57,10 @@ class Laboratory(Frozen):
     addresses: tuple[str, ...] = ()
     """Host and path that all of its addresses begin with, in the form of `place_of`; the longest
     one decides."""
+    first_collected: datetime.date = datetime.date.min
+    """Left out where it was before PARTED_FROM."""
+    immature: str = ""
+    """Why its serving stack is called immature, and by whom. Empty where nobody does."""
 
 
 class _LaboratoryFile(Frozen):
@@ -147,18 +154,27 @@ def _at(place: str) -> str:
     return ""
 
 
-def set_apart(laboratory: str) -> bool:
-    """Whether a laboratory's rows are kept from every choice: sha256 of its name modulo
-    SET_APART_OF is 0."""
-    return int(hashlib.sha256(laboratory.encode()).hexdigest(), 16) % SET_APART_OF == 0
+def part_of(laboratory: str) -> str:
+    """What its rows may do: `seen`, or one of PARTS by sha256 of its name."""
+    listed = laboratories().get(laboratory)
+    if listed is not None and listed.first_collected < PARTED_FROM:
+        return "seen"
+    return PARTS[int(hashlib.sha256(laboratory.encode()).hexdigest(), 16) % len(PARTS)]
+
+
+@lru_cache(maxsize=1)
+def laboratories() -> dict[str, Laboratory]:
+    """Listed laboratories by name."""
+    listed = read_profile(LABORATORIES, _LaboratoryFile).laboratories
+    return {laboratory.name: laboratory for laboratory in listed}
 
 
 @lru_cache(maxsize=1)
 def _listed() -> tuple[dict[str, str], dict[str, str]]:
     """Laboratories by title, and by address."""
-    listed = read_profile(LABORATORIES, _LaboratoryFile).laboratories
-    by_title = {title: one.name for one in listed for title in one.titles}
-    return by_title, {address: one.name for one in listed for address in one.addresses}
+    listed = laboratories().values()
+    by_title = {title: each.name for each in listed for title in each.titles}
+    return by_title, {address: each.name for each in listed for address in each.addresses}
 
 
 TIME_NAMES = tuple(FACTORS)

@@ -23,11 +23,11 @@ from advisor.measured.observations import (
     laboratory_of_row,
     number,
     observe,
-    set_apart,
+    part_of,
     time_columns,
 )
 from advisor.measured.own_points import carried_from
-from advisor.measured.published import COLLECTIONS, FIRST_COLLECTION
+from advisor.measured.published import FIRST_COLLECTION, FITTED_COLLECTIONS
 from advisor.measured.row_questions import RowQuestion, check_tokens_in_step, question_of
 from advisor.physics.acceptance import parse_acceptance
 from advisor.physics.bands import Draws
@@ -497,14 +497,13 @@ def published_rows(*collections: str) -> pd.DataFrame:
 
 
 def judged_rows() -> pd.DataFrame:
-    """The rows that predictions are held against: of all collections, but for laboratories set
-    apart."""
-    rows = published_rows(*COLLECTIONS)
-    kept = [
-        not set_apart(laboratory_of_row(row))
+    """The rows that forms are chosen by: of FITTED_COLLECTIONS, but for laboratories that judge."""
+    rows = published_rows(*FITTED_COLLECTIONS)
+    chosen_by = [
+        part_of(laboratory_of_row(row)) != "judge"
         for row in rows[list(SOURCE_COLUMNS)].to_dict("records")
     ]
-    return rows[kept].reset_index(drop=True)
+    return rows[chosen_by].reset_index(drop=True)
 
 
 def measured_times(row: Mapping[str, Any]) -> tuple[float, float]:

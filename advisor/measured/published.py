@@ -15,8 +15,11 @@ from advisor.prediction import Array
 from advisor.profiles import MEASUREMENTS
 
 FIRST_COLLECTION = "published_speedups"
-COLLECTIONS = (FIRST_COLLECTION, "published_speedups_2", "published_speedups_3")
-"""Folders of measurements/ with one published speedup a row, in the same columns."""
+FITTED_COLLECTIONS = (FIRST_COLLECTION, "published_speedups_2", "published_speedups_3")
+"""Those that the shipped constants are fitted on and chosen by."""
+COLLECTIONS = (*FITTED_COLLECTIONS, "published_speedups_4")
+"""Folders of measurements/ with one published speedup a row, in the same columns. Each but the
+first has a line in docs/scores.csv, from before anything used it."""
 UNTIL_LAST = "until_last"
 """A batch that starts together, with answers of one length, and is timed until its last sequence
 has ended."""

@@ -17,7 +17,7 @@ from advisor.predict.load import with_costs
 from advisor.predict.tiers import beyond_log_sd
 from advisor.prediction import Array
 from studies.fits.overheads import OverheadModel, by_laboratory, fit_overheads, speedups
-from studies.published import PublishedPoint, immature
+from studies.published import PublishedPoint
 
 COMMON_SHARE = 0.25
 """Classes are shrunk towards their mean: 0, 1/4, 1/2, 3/4 and 1 err alike on laboratories left out,
@@ -120,7 +120,7 @@ def held_out(points: Sequence[PublishedPoint]) -> pd.DataFrame:
     Constants and width of the band are both the fit's.
 
     Returns one row a point: source (its laboratory), title (the publication), engine_class,
-    known_class (the class was fitted on other laboratories), immature (its engine calls itself so),
+    known_class (the class was fitted on other laboratories), immature (its stack is called so),
     tier, acceptance, reading, dataset, model_id, hardware_id, drafter, verify_tokens, batch_size,
     n_draft, accepted_length, plain_over_measured, measured, predicted, low, high, draws.
     """
@@ -180,7 +180,7 @@ def _row(point: PublishedPoint, points: Sequence[PublishedPoint]) -> dict[str, o
             one.engine_class == point.engine_class and one.laboratory != laboratory
             for one in points
         ),
-        "immature": bool(immature(pd.DataFrame([dict(point.row)])).iloc[0]),
+        "immature": point.immature,
         "tier": tier_of(curve),
         "acceptance": point.question.acceptance_source,
         "reading": str(point.row.get("tier", "")),
