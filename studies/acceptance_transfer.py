@@ -29,7 +29,7 @@ from advisor.catalog.task_transfer import (
     log_odds,
     task_of,
 )
-from advisor.measured.observations import laboratory_of, part_of
+from advisor.measured.observations import part_of
 from advisor.measured.points import published_rows
 from advisor.measured.published import FITTED_COLLECTIONS
 from advisor.physics.acceptance import AcceptanceCurve, acceptance_curves
@@ -37,6 +37,7 @@ from advisor.physics.draft import load_drafter
 from advisor.prediction import BAND_SIGMAS, AdvisorError
 from advisor.profiles import read_yaml
 from studies.fits.records import rounded
+from studies.published import laboratory_of
 
 BY_DOMAIN = FOLDER / "by_domain.yaml"
 TITLES = {

@@ -23,13 +23,14 @@ from advisor.answers.diagnosis.diagnose import judged
 from advisor.answers.diagnosis.facts import Run
 from advisor.answers.diagnosis.physics import rule_sets
 from advisor.answers.diagnosis.runs import with_prediction
-from advisor.measured.observations import laboratory_of, part_of
+from advisor.measured.observations import part_of
 from advisor.measured.points import measured_times, published_rows
 from advisor.measured.published import COLLECTIONS
 from advisor.measured.row_questions import question_of
 from advisor.physics.bands import BAND_LEVEL
 from advisor.prediction import AdvisorError
 from advisor.text import counted
+from studies.published import laboratory_of
 
 FILE = Path(__file__).parents[1] / "docs" / "diagnose.md"
 PLAIN = "decode_no_sd"

@@ -18,8 +18,9 @@ from advisor.catalog.fit_records import OVERHEAD_NAMES
 from advisor.catalog.kernel_costs import ROOFLINE_LOG_SD
 from advisor.measured.measurements import read_dataset
 from advisor.measured.observations import (
-    SOURCE_COLUMNS,
+    LABORATORIES,
     laboratories,
+    laboratories_of,
     laboratory_of_row,
     part_of,
 )
@@ -144,6 +145,18 @@ def point_of(
     return PublishedPoint(**vars(point))
 
 
+def laboratory_of(title: str) -> str:
+    """The laboratory that published a source. Raises AdvisorError where the file does not list its
+    title."""
+    for laboratory in laboratories().values():
+        if title in laboratory.titles:
+            return laboratory.name
+    raise AdvisorError(
+        f"no laboratory is known for the source {title[:120]!r}; "
+        f"add its title to profiles/validation/{LABORATORIES.name}"
+    )
+
+
 def is_immature(laboratory: str) -> bool:
     """Whether a laboratory's serving stack is called immature: its rows are judged, and inform no
     constant."""
@@ -175,8 +188,8 @@ def fitted_rows() -> pd.DataFrame:
     """The rows that the shipped overheads are fitted on: of laboratories seen or of the part `fit`,
     without stacks called immature."""
     rows = judged_rows()
-    sources = map(laboratory_of_row, rows[list(SOURCE_COLUMNS)].to_dict("records"))
-    informs = [part_of(name) != "choose" and not is_immature(name) for name in sources]
+    names = laboratories_of(rows)
+    informs = [part_of(name) != "choose" and not is_immature(name) for name in names]
     return rows[informs].reset_index(drop=True)
 
 

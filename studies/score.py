@@ -80,7 +80,8 @@ def figures(rows: pd.DataFrame) -> dict[str, float]:
     `needed_log_half_width`: of a range that holds 80 % of the rows, laboratories alike. [-]
     """
     laboratories = rows["laboratory"]
-    off = np.abs(np.log(rows["measured"] / rows["predicted"]))
+    off = np.abs(np.log(rows["measured"] / rows["predicted"])).to_numpy()
+    order = np.argsort(off)
     each = pd.DataFrame(
         {
             "error": relative_error(rows),
@@ -90,7 +91,7 @@ def figures(rows: pd.DataFrame) -> dict[str, float]:
         }
     )
     weights = 1.0 / laboratories.map(laboratories.value_counts()) / laboratories.nunique()
-    held = weights[off.sort_values().index].cumsum()
+    held = np.cumsum(weights.to_numpy()[order])
     slower = rows["measured"] < 1.0
     foreseen = rows["predicted"] < 1.0
     chances = {}
@@ -103,7 +104,7 @@ def figures(rows: pd.DataFrame) -> dict[str, float]:
         "laboratories": laboratories.nunique(),
         "rows": len(rows),
         **each.groupby(laboratories).mean().mean(),
-        "needed_log_half_width": off[held.index[held >= BAND_LEVEL - 1e-9]].min(),
+        "needed_log_half_width": float(np.append(off[order][held >= BAND_LEVEL - 1e-9], np.nan)[0]),
         "slowdowns": int(slower.sum()),
         "foreseen": int((slower & foreseen).sum()),
         "gains": int((~slower).sum()),
@@ -163,16 +164,13 @@ def append(name: str, collection: Path, release: str, drawn: str, path: Path = L
         raise AdvisorError(
             f"{name} has a line already, no {frozen}, or is drawn as none of {', '.join(DRAWN)}"
         )
-    files = {"collection": collection, "predictions": frozen}
-    hashes = {
-        f"{file}_sha256": hashlib.sha256(at.read_bytes()).hexdigest() for file, at in files.items()
-    }
     line = {
         "date": datetime.date.today().isoformat(),
         "release": release,
         "collection": name,
         "drawn": drawn,
-        **hashes,
+        "collection_sha256": hashlib.sha256(collection.read_bytes()).hexdigest(),
+        "predictions_sha256": hashlib.sha256(frozen.read_bytes()).hexdigest(),
     }
     numbers = {
         key: "" if np.isnan(value) else f"{value:.4g}"
@@ -204,7 +202,7 @@ def pooled(log: pd.DataFrame, prefix: str = "") -> dict[str, float]:
     return {
         **means,
         **{name: int(numbers[name].sum()) for name in counts},
-        "gained_95": float(gained / numbers["rows_95"].sum()),
+        "gained_95": float(gained / max(numbers["rows_95"].sum(), 1)),
     }
 
 

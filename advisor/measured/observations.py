@@ -12,17 +12,18 @@ before.
 
 from __future__ import annotations
 
-import datetime
 import hashlib
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
@@ -31,12 +32,12 @@ from advisor.physics.components import COMPONENTS, FACTORS
 from advisor.physics.step import n_layers
 from advisor.predict.curve import Curve
 from advisor.predict.setup import Setup
-from advisor.prediction import AdvisorError, Array, Frozen
+from advisor.prediction import Array, Frozen
 from advisor.profiles import PROFILES, read_profile
 from advisor.text import number_of
 
 LABORATORIES = PROFILES / "validation" / "laboratories.yaml"
-PARTED_FROM = datetime.date(2026, 11, 30)
+PARTED_FROM = date(2026, 11, 30)
 PARTS = ("judge", "choose", "fit")
 """What rows of a laboratory first collected since then do: judge, and inform nothing; inform forms,
 widths and corrections of data; inform constants. All earlier ones are seen, and judge nothing."""
@@ -57,7 +58,7 @@ class Laboratory(Frozen):
     addresses: tuple[str, ...] = ()
     """Host and path that all of its addresses begin with, in the form of `place_of`; the longest
     one decides."""
-    first_collected: datetime.date = datetime.date.min
+    first_collected: date = date.min
     """Left out where it was before PARTED_FROM."""
     immature: str = ""
     """Why its serving stack is called immature, and by whom. Empty where nobody does."""
@@ -68,39 +69,20 @@ class _LaboratoryFile(Frozen):
 
     @model_validator(mode="after")
     def _each_once(self) -> _LaboratoryFile:
-        names = [
-            name
-            for one in self.laboratories
-            for name in (f"laboratory {one.name}", *one.titles, *one.addresses)
+        places = [
+            place
+            for each in self.laboratories
+            for place in (f"laboratory {each.name}", *each.titles, *each.addresses)
         ]
-        twice = sorted(name for name, times in Counter(names).items() if times > 1)
-        if twice:
+        wrong = [place for place, times in Counter(places).items() if times > 1]
+        for each in self.laboratories:
+            wrong += [address for address in each.addresses if place_of(address) != address]
+        if wrong:
             raise ValueError(
-                "each laboratory, title and address stands once, but these do not: "
-                f"{', '.join(twice)}"
-            )
-        unread = [
-            address
-            for one in self.laboratories
-            for address in one.addresses
-            if place_of(address) != address
-        ]
-        if unread:
-            raise ValueError(
-                f"addresses are host/path in lower case, but these are not: {', '.join(unread)}"
+                "laboratories, titles and addresses stand once, addresses as host/path in lower "
+                f"case, but not these: {', '.join(wrong)}"
             )
         return self
-
-
-def laboratory_of(title: str) -> str:
-    """The laboratory that published a source. Raises AdvisorError where the file does not list its
-    title."""
-    if name := _listed()[0].get(title):
-        return name
-    raise AdvisorError(
-        f"no laboratory is known for the source {title[:120]!r}; "
-        f"add its title to profiles/validation/{LABORATORIES.name}"
-    )
 
 
 def laboratory_of_row(row: Mapping[str, Any]) -> str:
@@ -110,7 +92,12 @@ def laboratory_of_row(row: Mapping[str, Any]) -> str:
     title, address = (
         cell if isinstance(cell, str) else "" for cell in cells
     )  # an empty cell may be NaN
-    return _listed()[0].get(title) or _at(place_of(address)) or title
+    return _listed().get(title) or _at(place_of(address)) or title
+
+
+def laboratories_of(rows: pd.DataFrame) -> list[str]:
+    """Laboratory of each row."""
+    return list(map(laboratory_of_row, rows.to_dict("records")))
 
 
 SOURCE_COLUMNS = ("source_title", "source_url")
@@ -149,32 +136,34 @@ def _at(place: str) -> str:
     domains = host.split(".")
     for i in range(len(domains)):
         for n in range(len(path), -1, -1):
-            if laboratory := _listed()[1].get("/".join([".".join(domains[i:]), *path[:n]])):
+            if laboratory := _listed().get("/".join([".".join(domains[i:]), *path[:n]])):
                 return laboratory
     return ""
 
 
 def part_of(laboratory: str) -> str:
-    """What its rows may do: `seen`, or one of PARTS by sha256 of its name."""
+    """What its rows may do: `seen`, or that of PARTS at sha256 of its name modulo 3."""
     listed = laboratories().get(laboratory)
-    if listed is not None and listed.first_collected < PARTED_FROM:
+    if listed and listed.first_collected < PARTED_FROM:
         return "seen"
-    return PARTS[int(hashlib.sha256(laboratory.encode()).hexdigest(), 16) % len(PARTS)]
+    return PARTS[int(hashlib.sha256(laboratory.encode()).hexdigest(), 16) % 3]
 
 
 @lru_cache(maxsize=1)
 def laboratories() -> dict[str, Laboratory]:
     """Listed laboratories by name."""
-    listed = read_profile(LABORATORIES, _LaboratoryFile).laboratories
-    return {laboratory.name: laboratory for laboratory in listed}
+    file = read_profile(LABORATORIES, _LaboratoryFile)
+    return {each.name: each for each in file.laboratories}
 
 
 @lru_cache(maxsize=1)
-def _listed() -> tuple[dict[str, str], dict[str, str]]:
+def _listed() -> dict[str, str]:
     """Laboratories by title, and by address."""
-    listed = laboratories().values()
-    by_title = {title: each.name for each in listed for title in each.titles}
-    return by_title, {address: each.name for each in listed for address in each.addresses}
+    return {
+        place: each.name
+        for each in laboratories().values()
+        for place in (*each.titles, *each.addresses)
+    }
 
 
 TIME_NAMES = tuple(FACTORS)
@@ -220,7 +209,7 @@ class Observations:
 
     def depend_on(self) -> NDArray[np.bool_]:
         """Multipliers that any of the values depends on [names]."""
-        used = np.asarray((self.upper > 0).any(axis=0) | (self.lower > 0).any(axis=0))[:_FIXED]
+        used = np.asarray((self.upper + self.lower > 0).any(axis=0))[:_FIXED]
         used[LENGTH] |= bool((self.length_share != 0).any())
         return used
 

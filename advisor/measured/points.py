@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 from advisor.measured.measurements import read_dataset
 from advisor.measured.observations import (
     QUANTITIES,
-    SOURCE_COLUMNS,
     Observations,
     joined,
-    laboratory_of_row,
+    laboratories_of,
     number,
     observe,
     part_of,
@@ -490,20 +489,16 @@ def published_rows(*collections: str) -> pd.DataFrame:
     Raises AdvisorError where a file is not what its meta.yaml says.
     """
     names = collections or (FIRST_COLLECTION,)
-    frames = [read_dataset(MEASUREMENTS / name)[1] for name in names]
-    return pd.concat(frames, ignore_index=True).fillna(
-        ""
-    )  # a later collection may have a column more
+    frames = (read_dataset(MEASUREMENTS / name)[1] for name in names)
+    # A later collection may have a column more.
+    return pd.concat(frames, ignore_index=True).fillna("")
 
 
 def judged_rows() -> pd.DataFrame:
     """The rows that forms are chosen by: of FITTED_COLLECTIONS, but for laboratories that judge."""
     rows = published_rows(*FITTED_COLLECTIONS)
-    chosen_by = [
-        part_of(laboratory_of_row(row)) != "judge"
-        for row in rows[list(SOURCE_COLUMNS)].to_dict("records")
-    ]
-    return rows[chosen_by].reset_index(drop=True)
+    rows = rows[[part_of(name) != "judge" for name in laboratories_of(rows)]]
+    return rows.reset_index(drop=True)
 
 
 def measured_times(row: Mapping[str, Any]) -> tuple[float, float]:

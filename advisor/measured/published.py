@@ -96,23 +96,14 @@ def _by_setup() -> dict[tuple[str, str], list[PublishedRun]]:
 
 
 def _run(row: dict[str, str]) -> PublishedRun:
-    gpus = row["tensor_parallel"] or row["gpu_count"]
-    numbers = (
-        row["batch_size"],
-        row["draft_tokens_k"],
-        row["speedup"],
-        gpus,
-        row["accepted_length"],
-    )
-    batch, n_draft, speedup, n_gpus, length = (float(cell) if cell else np.nan for cell in numbers)
     return PublishedRun(
-        batch,
-        n_draft,
-        speedup,
+        float(row["batch_size"]),
+        float(row["draft_tokens_k"] or "nan"),
+        float(row["speedup"]),
         row["drafter"],
-        n_gpus,
+        float(row["tensor_parallel"] or row["gpu_count"] or "nan"),
         row["source_title"],
-        length,
+        float(row["accepted_length"] or "nan"),
         row["task"] == "random",
     )
 

@@ -21,7 +21,6 @@ from advisor.measured.observations import (
     Laboratory,
     _LaboratoryFile,
     joined,
-    laboratory_of,
     laboratory_of_row,
     log_predicted,
     log_slopes,
@@ -33,7 +32,7 @@ from advisor.measured.validation import validate
 from advisor.prediction import AdvisorError
 from advisor.profiles import MEASUREMENTS
 from studies.fits.overheads import Prior, solve
-from studies.published import point_of, seen_by
+from studies.published import laboratory_of, point_of, seen_by
 from tests.measured.refit_synthetic import ROW, synthetic_points
 from tests.measured.test_validation import ROW as PUBLISHED_ROW
 
@@ -250,9 +249,9 @@ def test_every_laboratory_collected_so_far_is_seen() -> None:
 @pytest.mark.parametrize(
     ("second", "says"),
     [
-        ({"titles": ("b", "a")}, "these do not: a"),
-        ({"titles": ("b",), "addresses": ("x.org/y",)}, r"these do not: x\.org/y"),
-        ({"titles": ("b",), "addresses": ("https://X.org",)}, r"these are not: https://X\.org"),
+        ({"titles": ("b", "a")}, "but not these: a"),
+        ({"titles": ("b",), "addresses": ("x.org/y",)}, r"but not these: x\.org/y"),
+        ({"titles": ("b",), "addresses": ("https://X.org",)}, r"but not these: https://X\.org"),
     ],
 )
 def test_what_names_two_laboratories_or_no_address_is_refused(
