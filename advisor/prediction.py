@@ -47,8 +47,10 @@ def quantiles(values: Array, shares: Sequence[float]) -> Array:
     low = ordered[below]
     high = ordered[above]
     part = (at - below).reshape(-1, *([1] * (values.ndim - 1)))
-    found = np.where(part < 0.5, low + (high - low) * part, high - (high - low) * (1.0 - part))
-    return np.where(np.isnan(ordered[-1]), np.nan, found)  # not a number stands last
+    interpolated = np.where(
+        part < 0.5, low + (high - low) * part, high - (high - low) * (1.0 - part)
+    )
+    return np.where(np.isnan(ordered[-1]), np.nan, interpolated)  # not a number stands last
 
 
 _IN_WORDS = {

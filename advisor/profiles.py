@@ -192,10 +192,10 @@ def load_profile(
 def unknown_id(requested: str, plural: str, ids: list[str], listing: str) -> AdvisorError:
     """The error for an id that nothing has: what was given, the closest ids, where to find all of
     them."""
-    shown = requested if len(requested) <= 60 else requested[:57] + "..."
+    shortened = requested if len(requested) <= 60 else requested[:57] + "..."
     close = close_ids(requested[:200].lower(), ids)
     hint = f"did you mean {' or '.join(close)}? Else " if close else ""
-    return AdvisorError(f"{shown!r} is not one of the {len(ids)} {plural}; {hint}{listing}")
+    return AdvisorError(f"{shortened!r} is not one of the {len(ids)} {plural}; {hint}{listing}")
 
 
 def close_ids(requested: str, ids: list[str], count: int = 3) -> list[str]:
@@ -298,13 +298,14 @@ def _resolve(node: Any, sources: dict[str, str], location: str, path: Path) -> A
     """`node` with each `source` key replaced by its text. A mapping with a value must have one."""
     if isinstance(node, list):
         return [
-            _resolve(item, sources, f"{location}[{index}]", path) for index, item in enumerate(node)
+            _resolve(child, sources, f"{location}[{index}]", path)
+            for index, child in enumerate(node)
         ]
     if not isinstance(node, dict):
         return node
     resolved = {
-        key: _resolve(item, sources, f"{location}.{key}".lstrip("."), path)
-        for key, item in node.items()
+        key: _resolve(child, sources, f"{location}.{key}".lstrip("."), path)
+        for key, child in node.items()
     }
     if "source" in node:
         if node["source"] not in sources:

@@ -56,7 +56,8 @@ def with_prefix(value: float, unit: str) -> str:
 
 def counted(number: int, one: str, many: str = "") -> str:
     """Number with its noun, `1 row`, `1,200 rows`. `many` where it is not `one` with an s."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+    noun = one if number == 1 else many or one + "s"
+    return f"{number:,} {noun}"
 
 
 def listed(names: Sequence[str]) -> str:
@@ -105,13 +106,13 @@ def typed_number(text: str) -> int | float | None:
 
     Tokens have forms of their own, `token_count`: there 128K is 131,072, as engines read it.
     """
-    found = re.fullmatch(rf"({NUMBER})\s?([kKMbBT]?)", text.strip())
-    if found is None or (number := number_of(found[1])) is None:
+    match = re.fullmatch(rf"({NUMBER})\s?([kKMbBT]?)", text.strip())
+    if match is None or (number := number_of(match[1])) is None:
         return None
-    if re.fullmatch(r"[+-]?[0-9]+", found[1]):
-        return int(found[1]) * _POWERS[found[2]]
-    scaled = round(number * _POWERS[found[2]], 6)
-    return int(scaled) if scaled.is_integer() and found[2] else scaled
+    if re.fullmatch(r"[+-]?[0-9]+", match[1]):
+        return int(match[1]) * _POWERS[match[2]]
+    scaled = round(number * _POWERS[match[2]], 6)
+    return int(scaled) if scaled.is_integer() and match[2] else scaled
 
 
 EMPTY = frozenset(
@@ -306,7 +307,8 @@ MERITS: Mapping[str, Merit] = {
 
 def tier_text(tier: str, extrapolated: bool) -> str:
     """A tier, and whether the value lies outside the data."""
-    return f"{tier}{', outside the data' if extrapolated else ''}"
+    ending = ", outside the data" if extrapolated else ""
+    return f"{tier}{ending}"
 
 
 _RISKY = r"[=+\-@|%\uff1d\uff0b\uff0d\uff20]"
@@ -362,16 +364,17 @@ def json_values(value: Any) -> Any:
         return json_values(value.model_dump(mode="json"))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {
-            item.name: json_values(getattr(value, item.name)) for item in dataclasses.fields(value)
+            field.name: json_values(getattr(value, field.name))
+            for field in dataclasses.fields(value)
         }
     if isinstance(value, Mapping):
-        return {str(key): json_values(item) for key, item in value.items()}
+        return {str(key): json_values(element) for key, element in value.items()}
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, np.ndarray):
         return json_values(value.tolist())
     if isinstance(value, list | tuple):
-        return [json_values(item) for item in value]
+        return [json_values(element) for element in value]
     if isinstance(value, float | np.floating):
         return float(f"{float(value):.6g}") if np.isfinite(value) else None
     if isinstance(value, np.integer | np.bool_):

@@ -418,8 +418,7 @@ def summary(rows: pd.DataFrame) -> str:
     return (
         f"{counted(len(rows), 'row')}, {len(asked)} state accelerator, K and batch; of these "
         f"{int(asked['predicted'].sum())} ({asked['predicted'].mean():.1%}) are predicted. Below "
-        "70 %: "
-        f"{len(low)} of {len(share)} laboratories with "
+        f"70 %: {len(low)} of {len(share)} laboratories with "
         f"{int(asked['laboratory'].isin(low.index).sum())} rows "
         f"({', '.join(low.index) or 'none'})."
     )

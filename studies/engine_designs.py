@@ -185,15 +185,14 @@ def report(folders: Sequence[Path]) -> str:
     lines = [
         f"{len(folders)} designs, {len(cells)} cells, {len(timed)} timed as asked",
         f"control within {NOISE_LIMIT:.0%}: {cells['held'].sum()} ({cells['held'].mean():.0%}); "
-        "of these "
-        f"{(cells['held'] & (cells['spread'] > NOISE_LIMIT)).sum()} with repeats further apart",
+        f"of these {(cells['held'] & (cells['spread'] > NOISE_LIMIT)).sum()} with repeats further "
+        "apart",
         (
             f"unfitted: plain steps {mean_error(plain, 'before'):.1%}, rounds "
             f"{mean_error(rounds, 'before'):.1%}"
         ),
         f"half fitted, the other half: plain steps {mean_error(plain, 'half'):.1%} (bar "
-        f"{BARS['plain']:.0%}), "
-        f"rounds {mean_error(rounds, 'half'):.1%} (bar {BARS['rounds']:.0%})",
+        f"{BARS['plain']:.0%}), rounds {mean_error(rounds, 'half'):.1%} (bar {BARS['rounds']:.0%})",
     ]
     if rows["design"].nunique() > 1:
         worst = {str(name): mean_error(each, "design_out") for name, each in rows.groupby("design")}
@@ -249,8 +248,8 @@ def granularity(points: Sequence[Point], cells: pd.DataFrame) -> list[str]:
     low, middle, high = each_s.quantile([0.25, 0.5, 0.75]) * 1e6
     return [
         f"fine experts over coarse ones of equal bytes, {len(ratio)} cells: measured x{true:.2f}, "
-        f"predicted x{said:.2f}; {middle:.1f} us for each further expert touched in a layer "
-        f"(half of the cells {low:.1f} to {high:.1f})"
+        f"predicted x{said:.2f}; {middle:.1f} us for each further expert touched in a layer (half "
+        f"of the cells {low:.1f} to {high:.1f})"
     ]
 
 

@@ -292,8 +292,7 @@ def verdict(item: CohereK) -> str:
     most = int(item.curve.batches[rising[gain.argmax()]])
     return (
         f"{shape}: from K = {first} at batch 1 to K = {top} {where}, worth at most "
-        f"{gain.max():.1%} over K = {first} "
-        f"(at batch {most})."
+        f"{gain.max():.1%} over K = {first} (at batch {most})."
     )
 
 

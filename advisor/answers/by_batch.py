@@ -183,9 +183,8 @@ def schedule_for(
     if extra and 0 < setup.memory.largest_batch < extra[0]:
         raise AdvisorError(
             f"Batch {extra[0]:,} does not fit in memory; the largest that does is "
-            f"{setup.memory.largest_batch:,}. "
-            "Leave it out of the histogram, or make it fit: shorter context, more GPUs, smaller "
-            "formats."
+            f"{setup.memory.largest_batch:,}. Leave it out of the histogram, or make it fit: "
+            "shorter context, more GPUs, smaller formats."
         )
     curve = curve_for(setup, grid)
     values = schedule_values(setup, curve)
@@ -241,9 +240,17 @@ def ranges_to_serve(
         and its K. [-]
     """
     gain = gain_over_doublings(ranges, values)  # as the sentence has it
+    enough = one_k_is_enough(ranges, gain, n_draft)
+    return served_ranges(ranges, values, batch_size, n_draft, enough)
+
+
+def served_ranges(
+    ranges: tuple[KRange, ...], values: KValues, batch_size: int, n_draft: int, one_is_enough: bool
+) -> tuple[KRange, ...]:
+    """`ranges_to_serve` where it is known whether one K is enough."""
     scheduled = int(k_at(ranges, batch_size))
     runs_it = scheduled > 0 and int(k_running_at(ranges, batch_size)) == scheduled
-    if n_draft and runs_it and not one_k_is_enough(ranges, gain, n_draft):
+    if n_draft and runs_it and not one_is_enough:
         return ranges
     return static_ranges(values, n_draft, ranges[-1].batch_end)
 
@@ -316,9 +323,8 @@ class KByContext:
         if not self.matters:
             return (
                 f"Context hardly changes the answer: from {self.contexts[0]:,} to "
-                f"{self.contexts[-1]:,} tokens this "
-                f"schedule costs at most {self.loss.max():.1%} more than at its own, at any batch "
-                "that fits."
+                f"{self.contexts[-1]:,} tokens this schedule costs at most {self.loss.max():.1%} "
+                "more than at its own, at any batch that fits."
             )
         cases = "; ".join(self._case_text(row, column) for row, column in self._worst)
         return f"Context changes the answer: {cases}."
@@ -332,12 +338,12 @@ class KByContext:
         return [(row, int(self._cost[row].argmax())) for row in sorted(rows)]
 
     def _case_text(self, row: int, column: int) -> str:
-        cost = f"cost {self.loss[row, column]:.1%}"
+        effect = f"cost {self.loss[row, column]:.1%}"
+        if self.misses[row, column]:
+            effect = "miss the limit"
         return (
             f"with {self.contexts[row]:,} tokens at batch {self.batches[column]:,} K = "
-            f"{self.k[row, column]}, where "
-            f"this schedule's {self.own_k[column]} would "
-            f"{'miss the limit' if self.misses[row, column] else cost}"
+            f"{self.k[row, column]}, where this schedule's {self.own_k[column]} would {effect}"
         )
 
     @property
@@ -375,14 +381,14 @@ def curves_at(
     One curve for each context, over all batches, K and draws at once: as the scenario at that
     context has it.
     """
-    own = setup.scenario.context_tokens
+    scenario_context = setup.scenario.context_tokens
     max_tokens = setup.architecture.max_context_tokens or MAX_CONTEXT
     prompt_tokens = setup.scenario.input_tokens or 0
     reached = [context for context in CONTEXTS if prompt_tokens <= context <= max_tokens]
-    all_contexts = sorted({*(reached if contexts is None else contexts), own})
+    all_contexts = sorted({*(reached if contexts is None else contexts), scenario_context})
     return {
         context: (setup, curve)
-        if context == own
+        if context == scenario_context
         else at_context(setup.scenario, context, curve.batches)
         for context in all_contexts
     }
@@ -402,11 +408,13 @@ def k_by_context(
     batches = at[own_context][1].batches
     own_k = np.asarray(k_at(ranges, batches))
     evaluated = [_judged(setup, curve, own_k) for setup, curve in at.values()]
-    ks, losses, missed = (np.array(values) for values in zip(*evaluated, strict=True))
-    own = list(at).index(own_context)
-    both_fit = (ks >= 0) & (ks[own] >= 0)
-    beyond = np.where(both_fit, np.maximum(losses - losses[own], 0.0), 0.0)
-    misses = both_fit & missed & ~missed[own]
+    ks = np.array([k for k, _, _ in evaluated])
+    losses = np.array([loss for _, loss, _ in evaluated])
+    missed = np.array([misses for _, _, misses in evaluated])
+    scenario_row = list(at).index(own_context)
+    both_fit = (ks >= 0) & (ks[scenario_row] >= 0)
+    beyond = np.where(both_fit, np.maximum(losses - losses[scenario_row], 0.0), 0.0)
+    misses = both_fit & missed & ~missed[scenario_row]
     return KByContext(own_context, tuple(at), batches.astype(np.int64), ks, own_k, beyond, misses)
 
 

@@ -150,7 +150,7 @@ def charged(setup: Setup, drafts: NDArray[np.int64]) -> ChargedBytes:
     steps = exchanges(
         setup.architecture, setup.costs, placement, rows, MoeShape.of(setup.architecture)
     )
-    (values,) = (one.symbols for one in steps if one.kind == "expert exchange")
+    (values,) = [exchange.symbols for exchange in steps if exchange.kind == "expert exchange"]
     share = values.get("s", 0.0)
     sent = laws.sent_bytes(values["X"], values["k"], values["tp"])
     return ChargedBytes(
@@ -267,7 +267,10 @@ def ranks_answer(
     ]
     steps = Steps(setup.scenario.batch_size, setup.longest_step)
     counts = counted(setup.routed_layer.rank_seconds, traffic, plans, sources, steps)
-    arms = [_assumed(setup), *(_arm(setup, n, one) for n, one in zip(copies, counts, strict=True))]
+    arms = [
+        _assumed(setup),
+        *(_arm(setup, n, count) for n, count in zip(copies, counts, strict=True)),
+    ]
     curve = arms[1].curve
     travels = moved(setup, counts[0], curve.drafts, curve.accepted_length)
     return RanksAnswer(setup, traffic, placing, tuple(arms), travels, counts[0])
@@ -275,7 +278,8 @@ def ranks_answer(
 
 def _assumed(setup: Setup) -> LayoutCost:
     curve = curve_for(setup, [setup.scenario.batch_size])
-    experts, ranks = float(setup.architecture.moe.n_experts), setup.placement.expert_parallel  # type: ignore[union-attr]
+    experts = float(setup.architecture.moe.n_experts)  # type: ignore[union-attr]
+    ranks = setup.placement.expert_parallel
     touched_overall = touched_in_pass(setup, float(setup.scenario.batch_size), curve.drafts + 1.0)
     slowest = local_experts(touched_overall, experts, ranks)
     return LayoutCost(
@@ -293,12 +297,15 @@ def _arm(setup: Setup, copies: int | None, counts: Counted) -> LayoutCost:
     balance = counts.balance(setup.scenario.batch_size)
     counted_setup = replace(setup, placement=replace(setup.placement, balance=balance))
     curve = curve_for(counted_setup, [setup.scenario.batch_size])
+    name = "in order"
+    if copies is not None:
+        name = f"balanced, {copies} copies" if copies else "balanced"
     redundant = copies or 0
     with_copies = replace(setup.placement, redundant=redundant)
     own_bytes = weight_bytes_per_gpu(setup.architecture, setup.placement)
     bytes_with_copies = weight_bytes_per_gpu(setup.architecture, with_copies)
     return LayoutCost(
-        "in order" if copies is None else f"balanced, {copies} copies" if copies else "balanced",
+        name,
         redundant,
         counts.touched[curve.drafts],
         (counts.pairs / counts.mean_pairs)[curve.drafts],

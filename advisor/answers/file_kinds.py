@@ -85,13 +85,13 @@ def _of_text(text: str, sample: Sample) -> Kind:
         return "trace"
     if {"layer", "expert", "tokens"} <= header:
         return "loads"
-    told = read_servers(text)
-    if any("launch_line" in facts for _, facts in told):
+    servers = read_servers(text)
+    if any("launch_line" in facts for _, facts in servers):
         # with the runs printed below it: K and settings of a run stand in its launch line
         return "server"
     if _is_benchmark(sample):
         return "benchmark"
-    return "server" if told else "benchmark"
+    return "server" if servers else "benchmark"
 
 
 def _is_benchmark(sample: Sample) -> bool:
@@ -108,8 +108,10 @@ def _holds(node: object, keys: tuple[str, ...], depth: int = 0, *, part: bool = 
     if depth > _MAX_DEPTH:
         return False
     if isinstance(node, dict):
-        named = any(key in keys or (part and any(one in str(key) for one in keys)) for key in node)
-        return named or any(_holds(item, keys, depth + 1, part=part) for item in node.values())
+        has_key = any(
+            key in keys or (part and any(name in str(key) for name in keys)) for key in node
+        )
+        return has_key or any(_holds(item, keys, depth + 1, part=part) for item in node.values())
     return isinstance(node, list) and any(
         _holds(item, keys, depth + 1, part=part) for item in node[:20]
     )

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from advisor.answers.advice import Advice
-from advisor.answers.best_k import k_running_at
+from advisor.answers.advice import Advice, serving
+from advisor.answers.best_k import IntArray, k_running_at
 from advisor.answers.by_batch import given_ranges, schedule_values
 from advisor.catalog.adjustment import change_text
 from advisor.measured.own_points import rows_of
@@ -97,10 +97,10 @@ def rows_to_compare(advice: Advice, frame: pd.DataFrame) -> tuple[pd.DataFrame, 
     k = rows["draft_tokens_k"].to_numpy(dtype=float, na_value=np.nan)
     drafter = rows["drafter"].isna() | (rows["drafter"] == scenario.drafter_id) | (k == 0)
     if not drafter.any():
-        named = ", ".join(sorted(map(str, rows["drafter"].dropna().unique())))
+        drafter_names = ", ".join(sorted(map(str, rows["drafter"].dropna().unique())))
         return rows[
             drafter
-        ], f"The file's drafter is {named}, the scenario's {scenario.drafter_id}."
+        ], f"The file's drafter is {drafter_names}, the scenario's {scenario.drafter_id}."
     near = (
         rows["batch_size"].astype(float).between(float(curve.batches[0]), float(curve.batches[-1]))
     )
@@ -124,8 +124,9 @@ def drafts_of(rows: pd.DataFrame) -> list[int]:
     rounds."""
     k = rows["draft_tokens_k"].astype(int)
     drafting = k[rows["speedup"].notna() & (k > 0)]
-    found = drafting if len(drafting) else k[k == 0] if (k == 0).any() else k
-    return [int(one) for one in found.value_counts(sort=True).index]
+    if not len(drafting):
+        drafting = k[k == 0] if (k == 0).any() else k
+    return [int(draft) for draft in drafting.value_counts(sort=True).index]
 
 
 def own_verdict(advice: Advice, rows: pd.DataFrame, n_draft: int | None = None) -> OwnVerdict:
@@ -136,7 +137,9 @@ def own_verdict(advice: Advice, rows: pd.DataFrame, n_draft: int | None = None) 
     column = advice.curve.column(k)
     of_k = rows[rows["draft_tokens_k"] == k]
     faster = of_k[of_k["speedup"].notna()] if k else of_k.head(0)
-    quantity: Quantity = "speedup" if len(faster) else "round_s" if k else "plain_s"
+    quantity: Quantity = "round_s" if k else "plain_s"
+    if len(faster):
+        quantity = "speedup"
     some = faster if len(faster) else of_k
     batch = some["batch_size"].to_numpy(float)
     plain_s = at_batch(curve, curve.tpot_s[:, curve.column(0)], batch)
@@ -172,7 +175,7 @@ def own_verdict(advice: Advice, rows: pd.DataFrame, n_draft: int | None = None) 
     contexts = some["context_tokens"].dropna().to_numpy(float)
     context_tokens = float(advice.scenario.context_tokens)
     context = float(np.median(contexts)) if len(contexts) else context_tokens
-    found = OwnVerdict(
+    verdict = OwnVerdict(
         kind=_kind(gap, plain_step, stated, model_length, quantity),
         n_draft=k,
         quantity=quantity,
@@ -187,9 +190,9 @@ def own_verdict(advice: Advice, rows: pd.DataFrame, n_draft: int | None = None) 
     )
     apart = float(np.mean(np.abs(np.log(measured / predicted)))) > np.log1p(APART)
     return (
-        replace(found, kind="mixed")
-        if found.kind == "agree" and (apart or len(found.unforeseen))
-        else found
+        replace(verdict, kind="mixed")
+        if verdict.kind == "agree" and (apart or len(verdict.unforeseen))
+        else verdict
     )
 
 
@@ -250,10 +253,8 @@ def is_far(plain_step: float) -> bool:
 
 def plain_title(off: float) -> str:
     """Clause on a plain step that is `off` times the predicted one."""
-    return (
-        "Your plain step takes "
-        f"{f'{off:.1f} times as long as' if off > 1.0 else f'{off:.0%} of the time'} predicted"
-    )
+    ratio = f"{off:.1f} times as long as" if off > 1.0 else f"{off:.0%} of the time"
+    return f"Your plain step takes {ratio} predicted"
 
 
 def _named(points: pd.DataFrame) -> str:
@@ -294,7 +295,7 @@ def verdict_text(found: OwnVerdict) -> str:
             "the speedup."
         )
     if found.kind == "accepted_length":
-        said = (
+        sentence = (
             f"{found.own_length:.2f} tokens, not {found.model_length:.2f}: the gap shrinks from "
             f"{change_text(found.gap)} to {change_text(found.gap_with_own_length)}."
         )
@@ -308,8 +309,8 @@ def verdict_text(found: OwnVerdict) -> str:
             f"{change_text(each[at])} at batch {at:,.4g}"
             for at in dict.fromkeys((each.idxmin(), each.idxmax()))
         ]
-        mean = f": {change_text(found.gap)} on average" * (found.kind == "agree")
-        said = f"{of}{mean}, {' to '.join(ends)} against the prediction."
+        mean = f": {change_text(found.gap)} on average" if found.kind == "agree" else ""
+        sentence = f"{of}{mean}, {' to '.join(ends)} against the prediction."
     else:
         far = f"{CHECK_SERVER} " if is_far(found.plain_step) else ""
         apart = found.own_length and abs(found.own_length / found.model_length - 1.0) > SAME_LENGTH
@@ -318,14 +319,14 @@ def verdict_text(found: OwnVerdict) -> str:
             if apart
             else ""
         )
-        said = (
+        sentence = (
             far + f"Your speedup is {_beside(found.gap)}{at} ({of})."
             if found.n_draft
             else f"{of[:1].upper()}{of[1:]}."
         )
     if found.own_context is not None:
-        said += f" Measured at {found.own_context:,} tokens of context, not the scenario's."
-    return said
+        sentence += f" Measured at {found.own_context:,} tokens of context, not the scenario's."
+    return sentence
 
 
 def decision_text(frame: pd.DataFrame) -> str:
@@ -337,39 +338,46 @@ def decision_text(frame: pd.DataFrame) -> str:
     best = at.max(axis=1)
     k = at.idxmax(axis=1).where(best >= 1.0, 0)
     keep = [
-        f"K = {one} {_batches(best[k == one], best)}" for one in dict.fromkeys(k.tolist()) if one
+        f"K = {draft} {_batches(best[k == draft], best)}"
+        for draft in dict.fromkeys(k.tolist())
+        if draft
     ]
-    none_loses = ": so switched, no batch of yours loses" * (
-        len(at.columns) > 1 and bool((k > 0).all())
-    )
-    said = f"{KEEP} {listed(keep)}{none_loses}. " if keep else ""
+    several = len(at.columns) > 1
+    none_loses = ": so switched, no batch of yours loses" if several and (k > 0).all() else ""
+    keep_text = f"{KEEP} {listed(keep)}{none_loses}. " if keep else ""
     if not (k == 0).any():
-        return said.strip()
+        return keep_text.strip()
     least = sorted(set(at.idxmax(axis=1)[k == 0]))
-    of = f" at best, K = {' or '.join(map(str, least))}" * (len(at.columns) > 1)
-    return f"{said}{SWITCH_OFF} {_batches(best[k == 0], best, of)}."
+    of = f" at best, K = {' or '.join(map(str, least))}" if several else ""
+    return f"{keep_text}{SWITCH_OFF} {_batches(best[k == 0], best, of)}."
 
 
-def as_measured(advice: Advice, own: Sequence[tuple[int, int, int]]) -> Advice:
-    """The answer with the K of an `own_schedule` in its engine's schedule.
+def own_drafts(advice: Advice, own: Sequence[tuple[int, int, int]]) -> IntArray:
+    """K of an `own_schedule` at each batch that fits, [n].
 
     Beyond its end the model's K, no higher than its last, and before its start than any that pays.
-    No drafter where nothing is drafted at the answer's batch.
     """
-    batch = advice.scenario.batch_size
     end = advice.k_by_batch[-1].batch_end
-    if not own:
-        return advice
     drafts = k_running_at(advice.k_by_batch, np.arange(1, end + 1))
     for first, last, k in own:
         drafts[first - 1 : last] = k
     drafts[own[-1][1] :] = np.minimum(drafts[own[-1][1] :], own[-1][2])
     if longest := max(k for *_, k in own):  # where all lose, smaller batches are the model's
         drafts[: own[0][0] - 1] = np.minimum(drafts[: own[0][0] - 1], longest)
-    drafts *= bool(drafts[min(batch, end) - 1])
-    return replace(
-        advice, to_serve=given_ranges(schedule_values(advice.setup, advice.curve), drafts)
-    )
+    return drafts
+
+
+def as_measured(advice: Advice, own: Sequence[tuple[int, int, int]]) -> Advice:
+    """The answer with the K of an `own_schedule` in its engine's schedule: `own_drafts`.
+
+    No drafter where nothing is drafted at the answer's batch.
+    """
+    if not own:
+        return advice
+    drafts = own_drafts(advice, own)
+    if not drafts[min(advice.scenario.batch_size, drafts.size) - 1]:
+        drafts = np.zeros_like(drafts)
+    return serving(advice, given_ranges(schedule_values(advice.setup, advice.curve), drafts))
 
 
 def own_schedule(points: pd.DataFrame | None) -> tuple[tuple[int, int, int], ...]:
@@ -387,25 +395,27 @@ def own_schedule(points: pd.DataFrame | None) -> tuple[tuple[int, int, int], ...
         else np.empty(0)
     )
     gains = [np.zeros(batches.size)]
-    x = np.log(np.clip(batches, at.index.min(), at.index.max()))
+    log_batches = np.log(np.clip(batches, at.index.min(), at.index.max()))
     beyond = np.log(np.maximum(batches / at.index.max(), 1.0))
-    for own in (at[k].dropna() for k in at):
-        known = np.log(own.index)
-        gain = np.log(own.to_numpy())
-        fall = min(np.diff(gain)[-1] / np.diff(known)[-1], 0.0) if len(own) > 1 else 0.0
-        gains.append(np.interp(x, known, gain, left=-np.inf, right=-np.inf) + fall * beyond)
+    for speedups in (at[k].dropna() for k in at):
+        known = np.log(speedups.index)
+        gain = np.log(speedups.to_numpy())
+        fall = min(np.diff(gain)[-1] / np.diff(known)[-1], 0.0) if len(speedups) > 1 else 0.0
+        gains.append(
+            np.interp(log_batches, known, gain, left=-np.inf, right=-np.inf) + fall * beyond
+        )
     best = np.array([0, *at.columns])[np.argmax(gains, axis=0)]
     if best.size and not best[0]:  # a loss says nothing of smaller batches
-        batches, best = (one[batches >= at.index[0]] for one in (batches, best))
+        within = batches >= at.index[0]
+        batches = batches[within]
+        best = best[within]
     first = np.flatnonzero(np.diff(best, prepend=-1))
     last = np.append(first, best.size)[1:] - 1
     batches = np.append(batches[:-1], MAX_BATCH) if best.size and not best[-1] else batches
-    return tuple(
-        zip(
-            *(x.astype(int).tolist() for x in (batches[first], batches[last], best[first])),
-            strict=True,
-        )
-    )
+    first_batches = batches[first].astype(int).tolist()
+    last_batches = batches[last].astype(int).tolist()
+    drafts = best[first].astype(int).tolist()
+    return tuple(zip(first_batches, last_batches, drafts, strict=True))
 
 
 def border_texts(points: pd.DataFrame) -> dict[int, str]:
@@ -414,18 +424,19 @@ def border_texts(points: pd.DataFrame) -> dict[int, str]:
     at = points["batch_size"]
     ends = [last for _, last, _ in own_schedule(points)[:-1]]
     inside = [last for last in ends if at.min() < last < at.max() and not at.eq(last).any()]
-    said = "interpolated between your"
-    found = {
-        last: f"{said} {at[at < last].max():,.4g} and {at[at > last].min():,.4g}" for last in inside
+    prefix = "interpolated between your"
+    texts = {
+        last: f"{prefix} {at[at < last].max():,.4g} and {at[at > last].min():,.4g}"
+        for last in inside
     }
     if (start := own_schedule(points)[0][0]) > 1:
-        found[start - 1] = "up to here the model's"
-    found |= {
+        texts[start - 1] = "up to here the model's"
+    texts |= {
         last: f"where your speedup, falling on beyond {at.max():,.4g}, reaches 1x"
         for last in ends
         if last > at.max()
     }
-    return dict(sorted(found.items()))
+    return dict(sorted(texts.items()))
 
 
 def _by_k(frame: pd.DataFrame) -> pd.DataFrame:
@@ -443,13 +454,14 @@ def _batches(some: pd.Series, at: pd.Series, of: str = "") -> str:
     `up to batch 64 (measured 1.09x to 1.46x)`, and whose."""
     first = some.index[0]
     last = some.index[-1]
-    named = f"at batch {', '.join(f'{one:,.4g}' for one in some.index)}"
+    batches_text = f"at batch {', '.join(f'{batch:,.4g}' for batch in some.index)}"
     if len(some) > 1 and len(some) == len(at.loc[first:last]):
         from_first = first == at.index[0] and some.iloc[0] >= 1.0
-        named = (
+        batches_text = (
             f"up to batch {last:,.4g}" if from_first else f"at batch {first:,.4g} to {last:,.4g}"
         )
     ends = (
         (some.iloc[0], some.iloc[-1]) if some.is_monotonic_decreasing else (some.min(), some.max())
     )  # as the batches
-    return f"{named} (measured {' to '.join(dict.fromkeys(f'{one:.2f}x' for one in ends))}{of})"
+    speedups = dict.fromkeys(f"{speedup:.2f}x" for speedup in ends)
+    return f"{batches_text} (measured {' to '.join(speedups)}{of})"

@@ -101,13 +101,24 @@ def k_by_batch(
     return _ranges(table, chosen, _one_server(table, chosen), values.drafts)
 
 
+def best_by_batch(
+    values: KValues, max_tpot_s: float | None = None, max_batch: int | None = None
+) -> NDArray[np.int64]:
+    """K that is best at each batch 1..max_batch alone, [n]: of the least expected loss, unsmoothed.
+
+    Arguments as for `k_by_batch`.
+    """
+    table = _whole(values, int(values.batches[-1]) if max_batch is None else max_batch, max_tpot_s)
+    best = recommended(table.loss, table.noise, table.allowed)
+    return np.asarray(values.drafts[best], dtype=np.int64)
+
+
 def schedule_rule(max_tpot_ms: float | None = None) -> str:
     """Rule that chose the ranges of K by batch, in words, under a limit on time per output token
     [ms]."""
     rule = (
         f"K of least expected loss by batch; it changes only where that saves {SWITCH_COST:.0%} "
-        "over a doubling of "
-        "the batch."
+        "over a doubling of the batch."
     )
     if max_tpot_ms is None:
         return rule
@@ -139,8 +150,10 @@ class _Whole:
 
     def cost(self, chosen: NDArray[np.int64]) -> float:
         """Loss beyond the noise over all doublings, and SWITCH_COST for each switch. [-]"""
-        own = excess_loss(self.loss, self.noise, self.allowed)[np.arange(chosen.size), chosen]
-        return float(own @ self.doublings) + SWITCH_COST * float(np.count_nonzero(np.diff(chosen)))
+        losses = excess_loss(self.loss, self.noise, self.allowed)[np.arange(chosen.size), chosen]
+        return float(losses @ self.doublings) + SWITCH_COST * float(
+            np.count_nonzero(np.diff(chosen))
+        )
 
     def charged(self) -> _Whole:
         """The same with K = 0 charged for a drafter that is kept."""
@@ -232,13 +245,13 @@ def _cheapest(excess: Array, weight: Array, allowed: NDArray[np.bool_]) -> NDArr
     n, columns = lost.shape
     came = np.empty((n, columns), dtype=np.int64)
     total = length[0] * lost[0]
-    own = np.arange(columns)
+    same_column = np.arange(columns)
     for i in range(1, n):
         best = int(total.argmin())
         # A switch comes from the cheapest of all K so far: where it came from does not change its
         # price.
         jump = total[best] + SWITCH_COST
-        came[i] = np.where(jump < total, best, own)
+        came[i] = np.where(jump < total, best, same_column)
         total = np.minimum(jump, total) + length[i] * lost[i]
     path = np.empty(n, dtype=np.int64)
     path[-1] = total.argmin()
@@ -378,8 +391,7 @@ def schedule_texts(
     ):
         texts.append(
             f"At batch {batch_size:,} alone K = {n_draft} is best; with its neighbours the "
-            "schedule has "
-            f"K = {scheduled} there."
+            f"schedule has K = {scheduled} there."
         )
     return tuple(text for text in texts if text)
 
@@ -391,8 +403,7 @@ def plain_text(ranges: Sequence[KRange], batch_size: int, n_draft: int) -> str:
         return ""
     return (
         f"At batch {batch_size:,} no drafting is recommended: the engine is started without "
-        "speculation; "
-        "export --by-batch writes the schedule."
+        "speculation; export --by-batch writes the schedule."
     )
 
 
@@ -416,8 +427,7 @@ def one_k_text(ranges: Sequence[KRange], gain: ScheduleGain, n_draft: int) -> st
         if cost >= MIN_GAIN:
             return (
                 f"A schedule is not worth its drafter: over all batches up to {last:,} no "
-                "speculation is quicker "
-                f"{_EQUALLY}."
+                f"speculation is quicker {_EQUALLY}."
             )
         if cost <= 0.0:
             return f"One K is enough: {n_draft} at every batch up to {last:,}, at no cost."
@@ -425,8 +435,8 @@ def one_k_text(ranges: Sequence[KRange], gain: ScheduleGain, n_draft: int) -> st
             f"One K is enough: {n_draft} at every batch up to {last:,} costs {cost:.1%} {_EQUALLY}."
         )
     return (
-        f"The schedule gains {gain.gain:.1%} over the best single K, {best}, up to batch "
-        f"{last:,} {_EQUALLY}."
+        f"The schedule gains {gain.gain:.1%} over the best single K, {best}, up to batch {last:,} "
+        f"{_EQUALLY}."
     )
 
 
@@ -463,8 +473,7 @@ def _zero_text(ranges: Sequence[KRange], batch_size: int, idle: float) -> str:
     batches = f"at batch {batch_size:,}" if at_zero else _batches(zero)
     return (
         f"K = 0 is a server without speculation; start one where it mostly runs {batches}. "
-        f"{server} drafter would "
-        f"still run once a step{slower}."
+        f"{server} drafter would still run once a step{slower}."
     )
 
 

@@ -6,381 +6,40 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise, zip_longest
 from math import log
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from advisor.answers.advice import HARDLY, Advice, gain_text, published_here, side_of_range
-from advisor.answers.best_k import DraftRow, interpolate_batches, k_at, recommended_draft
+from advisor.answers.advice import Advice
 from advisor.catalog.adjustment import Adjustment, change_text
-from advisor.catalog.hardware import drafter_name, hardware_name, model_name, shape_label
+from advisor.catalog.hardware import drafter_name, model_name
 from advisor.catalog.task_transfer import curve_on_task
-from advisor.measured.published import runs_beside
-from advisor.physics.acceptance import AcceptanceCurve, acceptance_curve, parse_acceptance
-from advisor.physics.bands import SIMULATED
+from advisor.physics.acceptance import AcceptanceCurve, acceptance_curve
 from advisor.physics.components import FACTORS
 from advisor.physics.hardware import of_data_centre
 from advisor.physics.memory import GIB
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.predict.setup import Setup
-from advisor.prediction import AdvisorError, Array, Tier
+from advisor.prediction import AdvisorError, Tier
 from advisor.profiles import PROFILES, read_made
-from advisor.text import counted, listed
+from advisor.text import counted
 
 if TYPE_CHECKING:  # an answer needs neither pandas nor the design search
     from advisor.answers.design.space import DesignSpace
     from advisor.measured.refit_result import Errors
 
 
-def headline(advice: Advice, n_draft: int) -> str:
-    """The verdict on one K, the recommended one or another that was picked."""
-    rows = advice.drafts
-    if len(rows) == 1:
-        return f"Plain decoding: {rows[0].tpot_s * 1e3:.3g} ms per token"
-    limit_ms = advice.scenario.max_tpot_ms
-    if not advice.recommendation.meets_limit and limit_ms is not None:
-        fastest = min(row.tpot_s for row in rows) * 1e3
-        return f"No draft keeps {limit_ms:g} ms: the fastest takes {fastest:.3g} ms"
-    best = max(rows[1:], key=lambda row: row.speedup)
-    if n_draft == 0:
-        if best.speedup < 1.0:
-            return f"Don’t speculate: {best.speedup:.2f}× at best"
-        if not best.meets_limit:
-            return f"Don’t speculate: {best.speedup:.2f}× misses the limit"
-        if best.speedup_low >= 1.0:
-            return "No drafting: 1×"
-        chance = f"a gain in {advice.recommendation.p_gain:.0%} of {SIMULATED}"
-        return f"Don’t speculate: {best.speedup:.2f}× at best, {chance}"
-    row = rows[n_draft]
-    borrowed = f", acceptance borrowed from {whose}" if (whose := borrowed_from(advice)) else ""
-    tokens = f"Draft {counted(n_draft, 'token')}"
-    if row.speedup < 1.0:
-        return f"{tokens}: {row.speedup:.2f}×, slower than plain{borrowed}"
-    if row.speedup < HARDLY:
-        loses = ", and it may lose" if row.speedup_low < 1.0 else ""
-        return f"Hardly worth it: {row.speedup:.2f}×{loses}{borrowed}"
-    return f"{tokens}: {row.speedup:.2f}× {contradicted(advice, n_draft) or 'faster'}{borrowed}"
-
-
-def contradicted(advice: Advice, n_draft: int) -> str:
-    """Words on published runs of the batch that all lie beyond one end of the likely range. Else
-    empty."""
-    row = advice.drafts[n_draft]
-    batch = advice.scenario.batch_size
-    found = (
-        sorted(run.speedup for run in published_here(advice))
-        if 0 < n_draft == advice.curve_k
-        else []
-    )
-    if not found or (found[-1] >= row.speedup_low and found[0] <= row.speedup_high):
-        return ""
-    values = (
-        listed([f"{one:.2f}×" for one in found])
-        if len(found) < 3
-        else f"{found[0]:.2f}–{found[-1]:.2f}×"
-    )
-    at_batch = [
-        run
-        for run in runs_beside(advice.scenario, advice.setup.placement.gpus)
-        if run.batch_size == batch
-    ]
-    return (
-        f"modelled, {values} published{f' at K = {n_draft}' if len(at_batch) > len(found) else ''}"
-    )
-
-
-def place_text(answer: Advice | DesignSpace) -> tuple[str, str]:
-    """Line on what is served and how it drafts, where and at which batch."""
-    setup = answer.setup
-    scenario = setup.scenario
-    hardware = setup.hardware
-    model = model_name(scenario.model_id)
-    if scenario.served_checkpoint is not None:
-        model = (
-            f"{scenario.served_checkpoint.rpartition('/')[2]} (as {model}: the same architecture)"
-        )
-    if (
-        scenario.model_config_json is not None
-    ):  # the shape shows a misreading of the user's configuration
-        model = f"{scenario.model_id} ({shape_label(setup.architecture)})"
-    batches = (
-        [scenario.batch_size] if isinstance(answer, Advice) else answer.question.batches.tolist()
-    )
-    loads = ", ".join(f"{batch:,.0f}" for batch in batches)
-    return (
-        model if setup.drafter.kind == "none" else f"{model} + {drafter_name(setup.drafter)}",
-        f"on {setup.placement.gpus} × {hardware_name(hardware)}, batch {loads}, context "
-        f"{scenario.context_tokens:,}"
-        f"{', refit forced' if setup.adjustment is not None and setup.adjustment.forced else ''}",
-    )
-
-
-def published_text(advice: Advice) -> str:
-    """Sentence on what published runs of this setup and drafter measured. Empty where there are
-    none."""
-    runs = runs_beside(advice.scenario, advice.setup.placement.gpus)
-    if not runs:
-        return ""
-    speedups = sorted(run.speedup for run in runs)
-    batches = sorted(run.batch_size for run in runs)
-    values = dict.fromkeys(f"{value:.2f}x" for value in (speedups[0], speedups[-1]))
-    loads = dict.fromkeys(f"{batch:,.0f}" for batch in (batches[0], batches[-1]))
-    beside = [side_of_range(advice, run) for run in runs]
-    below = sum(side < 0 for side in beside)
-    outside = sum(side != 0 for side in beside)
-    where = "all lie within the likely range"
-    silent = sum(bool(np.isnan(run.accepted_length)) for run in runs)
-    if outside:
-        where = f"{outside} lie outside the likely range{f', {below} below it' if below else ''}"
-    if outside and silent:
-        drawn = sum(run.random_tokens for run in runs)
-        many = "all" if drawn == len(runs) else str(drawn)
-        told = f", and {many} had prompts of random tokens, which accept less" if drawn else ""
-        which = "the runs do" if silent == len(runs) else f"{silent} of the runs do"
-        where += f". It is for this answer's accepted length; {which} not state theirs{told}"
-    near = [f"{run.speedup:.2f}x" for run in published_here(advice)]
-    here = (
-        f", {listed(near)} at batch {advice.scenario.batch_size:,}"
-        if near and len(near) < len(runs)
-        else ""
-    )
-    return (
-        f"{counted(len(runs), 'published run')} of this model, GPUs and drafter: "
-        f"{' to '.join(values)} at batch "
-        f"{' to '.join(loads)}{here}; {where}."
-    )
-
-
-def likely_text(advice: Advice, n_draft: int) -> str:
-    """Likely range of one K, its chance of a gain, and the cost beside it or the next best K."""
-    rows = advice.drafts
-    if len(rows) == 1:
-        return "Nothing is drafted."
-    row = rows[n_draft]
-    recommended = rows[advice.recommendation.n_draft]
-    likely = ""
-    if n_draft:
-        gain = gain_text(row.speedup_low, row.p_gain, advice.gain_factor, advice.counting)
-        likely = (
-            f"Likely {row.speedup_low:.1f}–{row.speedup_high:.1f}× (8 in 10). "
-            f"{gain}{_limit_text(advice, row)}"
-        )
-    if row.n_draft != recommended.n_draft:
-        return (
-            f"{likely} You picked K = {n_draft}: expected loss {row.expected_loss:.1%}, of K = "
-            f"{recommended.n_draft} "
-            f"{recommended.expected_loss:.1%}."
-        ).strip()
-    has_others = any(row.n_draft not in (n_draft, 0) for row in rows)
-    return f"{likely} {advice.recommendation.equals}".strip() if has_others else likely
-
-
-def _limit_text(advice: Advice, row: DraftRow) -> str:
-    """That the limit is missed at the slow end of the band though the central value keeps it; else
-    empty."""
-    limit_ms = advice.scenario.max_tpot_ms
-    slow_ms = row.tpot_s * row.speedup / row.speedup_low * 1e3
-    if limit_ms is None or not row.meets_limit or slow_ms <= limit_ms:
-        return ""
-    return f" At the slow end a token takes {slow_ms:.3g} ms, over the limit of {limit_ms:g}."
-
-
-def one_k_text(advice: Advice, n_texts: int | None = None) -> str:
-    """Gain of the schedule over one K in so many sentences, and its ranges of batch, in words."""
-    ranges = advice.k_by_batch
-    gain = " ".join(advice.schedule_texts[:n_texts])
-    if len(ranges) == 1 or (
-        len(advice.to_serve) == 1 and all(item.n_draft and item.meets_limit for item in ranges)
-    ):
-        return gain
-    # Neighbouring ranges of one K differ in their limit or their mean speedup alone.
-    ends = [
-        item
-        for item, after in zip_longest(ranges, ranges[1:])
-        if after is None or after.n_draft != item.n_draft
-    ]
-    steps = ", ".join(
-        f"{item.n_draft} at {start:,}" + (f"-{item.batch_end:,}" if item.batch_end > start else "")
-        for start, item in zip([1, *(item.batch_end + 1 for item in ends)], ends, strict=False)
-    )
-    missed = next((item.batch_start for item in ranges if not item.meets_limit), None)
-    limit = ""
-    if missed is not None:
-        groups = (
-            advice.setup.placement.attention_groups
-        )  # SGLang counts the requests of all of them
-        flags = {
-            "vllm": f"--max-num-seqs {missed - 1}",
-            "sglang": f"--max-running-requests {(missed - 1) * groups}",
-        }
-        flag = f" ({flags[advice.scenario.engine]})" if advice.scenario.engine in flags else ""
-        cap = f": let at most {missed - 1:,} requests run at once{flag}" if missed > 1 else ""
-        limit = f"From batch {missed:,} no K keeps {advice.scenario.max_tpot_ms:g} ms{cap}. "
-    return f"K by batch: {steps}. {limit}{gain}".strip()
-
-
-def gain_end_text(advice: Advice, alone: int | None = None) -> str:
-    """Up to which batch speculation gains, at the K of the schedule. Empty where it gains at none.
-
-    alone : one K, which is then asked about in place of the schedule.
-    """
-    full = advice.setup.memory.largest_batch
-    shown = int(advice.curve.batches[-1])
-    if advice.break_even_batch is not None and (alone is not None or len(advice.k_by_batch) == 1):
-        return f"Speculation stops paying at batch {advice.break_even_batch:,.0f}."
-    curve, batches = (
-        advice.curve,
-        np.arange(1, min(full or shown, shown) + 1),
-    )  # each, as the page has it (rules.js)
-    drafted = k_at(advice.k_by_batch, batches) if alone is None else np.full(len(batches), alone)
-    served = np.arange(len(batches)), np.searchsorted(curve.drafts, drafted)
-    speedup = interpolate_batches(curve.batches, curve.speedup, batches)[served]
-    low = interpolate_batches(curve.batches, curve.low, batches)[served]
-    if full < 1 or speedup.max() <= 1.0:
-        return ""
-    if alone is None and not advice.k_by_batch[-1].n_draft:
-        end = max((one.batch_end for one in advice.k_by_batch if one.n_draft), default=0)
-        return f"Speculation stops paying at batch {end + 1:,}."
-    there = f"{speedup[-1]:.1f}x there"
-    which = "that fits" if full <= shown else "looked at"
-    loses = low[drafted > 0] < 1.0
-    if loses.size and loses[-1]:
-        first = batches[drafted > 0][loses.size - int(loses[::-1].cumprod().sum())]
-        there = f"a loss is possible from about {first:,}"
-    return f"Speculation pays at every batch {which} (up to {batches[-1]:,}; {there})."
-
-
-def unlaunched_text(advice: Advice) -> str:
-    """Sentence where the batch does not fit: what a server would run is the K of another. Empty
-    where it fits."""
-    largest = advice.setup.memory.largest_batch
-    batch = advice.scenario.batch_size
-    if largest >= batch:
-        return ""
-    return (
-        f"batch {batch:,} does not "
-        f"fit.{f' For at most {largest:,} at once: --batch {largest}.' if largest else ''}"
-    )
-
-
 def stated_k(advice: Advice) -> int:
     """K at which accepted lengths are stated: that of the user's own `X@K`, else the shown one.
     [-]"""
-    _, _, given = advice.scenario.acceptance.partition("@")
-    given_k = int(given) if given.strip().isdigit() else 0
+    _, _, k_text = advice.scenario.acceptance.partition("@")
+    given_k = int(k_text) if k_text.strip().isdigit() else 0
     return (
         given_k if advice.curve_k and given_k and given_k in advice.curve.drafts else advice.curve_k
     )
-
-
-_STEP = 0.06
-"""Accepted lengths that are looked at are this far apart. [tokens]"""
-_FINE = 0.0005
-"""Between two of them a flip is located to this. [tokens]"""
-_LEAST = 1.01
-"""No accepted length is looked at below this one. [tokens]"""
-
-
-@dataclass(frozen=True)
-class Flip:
-    """Accepted length from which on, away from today's, another K is recommended."""
-
-    accepted_length: float
-    """At `stated_k` of today's answer. [tokens]"""
-    k_before: int
-    k_after: int
-    is_below: bool
-    """Whether it takes fewer accepted tokens than today."""
-
-
-def accepted_length_flips(advice: Advice) -> tuple[Flip, ...]:
-    """The nearest flip on each side of today's accepted length, and the one to no drafting at all.
-
-    A draw's speedup is proportional to the accepted length at its K where prompts are not charged,
-    so the curve is scaled instead of computed anew, K by K as one number carried to other K would
-    move (`parse_acceptance`).
-    """
-    k = stated_k(advice)
-    today = float(advice.curve.accepted_length[advice.curve.column(k)])
-    if k == 0 or today <= _LEAST:
-        return ()
-    flips = []
-    for bound in (_LEAST, k + 1.0):
-        lengths = np.linspace(today, bound, max(2, round(abs(bound - today) / _STEP)))
-        before = _recommended(advice, today, float(lengths[0]))
-        for last, length in pairwise(lengths.tolist()):
-            after = _recommended(advice, today, length)
-            if after != before:
-                near = last
-                far = length
-                while abs(far - near) > _FINE:  # today's own length may lie within a step of it
-                    middle = (near + far) / 2.0
-                    k_there = _recommended(advice, today, middle)
-                    near, far, after = (
-                        (middle, far, after) if k_there == before else (near, middle, k_there)
-                    )
-                flips.append(Flip((near + far) / 2.0, before, after, length < today))
-                break
-    if (
-        flips
-        and flips[0].is_below
-        and flips[0].k_after
-        and _recommended(advice, today, _LEAST) == 0
-    ):
-        low = _LEAST
-        high = flips[0].accepted_length
-        k_before = 0
-        while high - low > _STEP / 2.0:
-            central = (low + high) / 2.0
-            k = _recommended(advice, today, central)
-            low, high, k_before = (central, high, k_before) if k == 0 else (low, central, k)
-        flips.insert(1, Flip((low + high) / 2.0, k_before, 0, True))
-    return tuple(flips)
-
-
-def flip_texts(advice: Advice) -> tuple[str, ...]:
-    """One piece for each flip, `below 1.94: K = 2`."""
-    return tuple(
-        f"{'below' if flip.is_below else 'above'} {flip.accepted_length:.2f}: "
-        f"{f'K = {flip.k_after}' if flip.k_after else 'do not speculate'}"
-        for flip in accepted_length_flips(advice)
-    )
-
-
-def flips_text(advice: Advice) -> str:
-    """Accepted lengths that would change K, in one clause. Empty where none would."""
-    found = "; ".join(flip_texts(advice))
-    k = stated_k(advice)
-    now = float(advice.curve.accepted_length[advice.curve.column(k)])
-    return f"an accepted length (now {now:.2f} at K = {k}) {found}" if found else ""
-
-
-def _recommended(advice: Advice, today: float, length: float) -> int:
-    """K that the library recommends where `length` tokens are accepted in place of `today`'s."""
-    curve = advice.curve
-    longest = int(curve.drafts[-1])
-    k = stated_k(advice)
-    factor = (_carried(length, k, longest) / _carried(today, k, longest))[curve.drafts]
-    scaled = replace(
-        curve,
-        speedup=curve.speedup * factor,
-        draws=curve.draws * factor,
-        tpot_s=curve.tpot_s / factor,
-    )
-    return int(scaled.drafts[recommended_draft(advice.setup, scaled, advice.batch_index)])
-
-
-@lru_cache(maxsize=4096)
-def _carried(length: float, n_draft: int, longest: int) -> Array:
-    """Accepted length at K = 0 to `longest`, from one at `n_draft`. The batch plays no part.
-    [tokens]"""
-    return parse_acceptance(f"{min(length, n_draft + 1.0):.6f}@{n_draft}", longest).accepted_length
 
 
 _MOST_GPUS = 64
@@ -404,8 +63,8 @@ class Fit:
     def title(self) -> str:
         """Memory needed and there, in one line."""
         return (
-            f"Needs {self.needed_bytes / GIB:,.0f} GiB a GPU, {self.usable_bytes / GIB:,.0f} "
-            "are usable"
+            f"Needs {self.needed_bytes / GIB:,.0f} GiB a GPU, {self.usable_bytes / GIB:,.0f} are "
+            "usable"
         )
 
     @property
@@ -482,8 +141,8 @@ _WORDS: Mapping[Tier, str] = {
 
 def tier_words(setup: Setup, tier: Tier) -> str:
     """Basis of the times of a tier, in words."""
-    whose = setup.costs.kernels_of
-    return _WORDS[tier].format(f"{whose}, the same chip" if whose else "this GPU")
+    chip = setup.costs.kernels_of
+    return _WORDS[tier].format(f"{chip}, the same chip" if chip else "this GPU")
 
 
 def errors_text(by_group: Mapping[str, Errors]) -> str:
@@ -496,16 +155,15 @@ def errors_text(by_group: Mapping[str, Errors]) -> str:
     if errors.median_ape is None or errors.coverage is None:
         return ""
     of = f" of {group}" if group == "this accelerator and model" else f" ({group})"
-    whose = (
+    origin = (
         f" from {counted(errors.n_sources, 'laboratory', 'laboratories')}"
         if errors.n_sources
         else ""
     )
     alike = ", each counting alike," if (errors.n_sources or 0) > 1 else ""
     return (
-        f"{_few_text(by_group, group)}On {errors.n} published speedups{of}{whose}{alike} the "
-        "median error is "
-        f"{errors.median_ape:.0%}, {errors.coverage:.0%} lie in the likely "
+        f"{_few_text(by_group, group)}On {errors.n} published speedups{of}{origin}{alike} the "
+        f"median error is {errors.median_ape:.0%}, {errors.coverage:.0%} lie in the likely "
         f"range{_right_side(errors, ' and ')}."
     )
 
@@ -542,8 +200,7 @@ def _few_text(by_group: Mapping[str, Errors], group: str) -> str:
     behind."""
     texts = [
         f"{errors.n} of {name} (median error {errors.median_ape:.0%}, {errors.coverage:.0%} in "
-        "the likely range"
-        f"{_right_side(errors, ', ')})"
+        f"the likely range{_right_side(errors, ', ')})"
         for name, errors in list(by_group.items())[: list(by_group).index(group)]
         if errors.median_ape is not None and errors.coverage is not None
     ]
@@ -580,20 +237,17 @@ def accepted_text(advice: Advice) -> str:
         return (
             f"{accepted}: carried there from yours ({yours})." if carried else f"{accepted}: yours."
         )
-    whose = borrowed_from(advice)
+    source = borrowed_from(advice)
     ran = re.sub("[^a-z0-9]", "", curve.checkpoint.lower())
     model = re.sub("[^a-z0-9]", "", model_name(curve.model_id).lower())
     other = (
         f", by {curve.checkpoint}" if ran not in ("", model) else ""
     )  # another than whose dimensions it has
-    other = f", borrowed from {whose}: fill in yours at Accepted length" if whose else other
+    other = f", borrowed from {source}: fill in yours at Accepted length" if source else other
     first = curve.n_draft[0]
     last = curve.n_draft[-1]
-    how = (
-        f"carried there, measured at K = {first if first == last else f'{first} to {last}'}"
-        if carried
-        else "measured"
-    )
+    drafts = f"{first}" if first == last else f"{first} to {last}"
+    how = f"carried there, measured at K = {drafts}" if carried else "measured"
     if advice.setup.acceptance.carried_from:
         task = str(scenario.task).replace("_", " ")
         how = f"carried from {advice.setup.acceptance.carried_from} to {task}, measured on"
@@ -636,15 +290,16 @@ def refit_text(refitted: Advice, shipped: Advice, n_draft: int) -> str:
     k = min(n_draft, len(refitted.drafts) - 1)
     if refitted.setup.adjustment is None or k == 0:
         return ""
-    (was, before), (now, after) = (
-        (row.speedup, (row.speedup_high - row.speedup_low) / (2.0 * row.speedup))
-        for row in (shipped.drafts[k], refitted.drafts[k])
-    )
-    moved = f"{'narrows' if after < before else 'widens'} from ±{before:.0%} to ±{after:.0%}"
+    row_before = shipped.drafts[k]
+    row_after = refitted.drafts[k]
+    before = (row_before.speedup_high - row_before.speedup_low) / (2.0 * row_before.speedup)
+    after = (row_after.speedup_high - row_after.speedup_low) / (2.0 * row_after.speedup)
+    trend = "narrows" if after < before else "widens"
+    moved = f"{trend} from ±{before:.0%} to ±{after:.0%}"
     band = f"stays ±{after:.0%}" if abs(after - before) < _SAME else moved
     at = (
-        f"predicted for K = {k} at batch {refitted.scenario.batch_size:,} from {was:.2f}× to "
-        f"{now:.2f}×"
+        f"predicted for K = {k} at batch {refitted.scenario.batch_size:,} from "
+        f"{row_before.speedup:.2f}× to {row_after.speedup:.2f}×"
     )
     return f"Your rows move the speedup {at}; the likely range {band}."
 
@@ -706,24 +361,19 @@ def half_width_after(low: float, value: float, high: float, study: OwnRuns) -> t
     return now, now * min(study.width_after / study.width_before, 1.0)
 
 
-def own_runs_text(advice: Advice) -> str:
-    """Clause on what first own runs would do to the band. Empty with a refit, without drafts or
-    shipped figures."""
+def own_half_widths(advice: Advice) -> tuple[float, float] | None:
+    """Half the range's width now and after OWN_ROWS own runs. None with a refit, without drafts or
+    shipped figures. [-]"""
     if advice.scenario.refit or not advice.curve_k:
-        return ""
+        return None
     try:
         _, kinds = read_own_runs()
     except AdvisorError:
-        return ""
+        return None
     kind = "data centre" if of_data_centre(advice.setup.hardware) else "workstation"
     study = kinds.get(kind) or kinds["all"]
     at = advice.batch_index, advice.curve_column
     curve = advice.curve
-    now, after = half_width_after(
+    return half_width_after(
         float(curve.low[at]), float(curve.speedup[at]), float(curve.high[at]), study
-    )
-    return (
-        f"Likely range ±{now:.0%} at K = {advice.curve_k}; about ±{after:.0%} once refitted to "
-        f"{OWN_ROWS} benchmark "
-        "runs of your own"
     )

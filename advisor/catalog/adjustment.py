@@ -143,8 +143,8 @@ def parse_adjustment(text: str) -> Adjustment:
             raise ValueError("a name is given twice")
         hardware_id, engine, engine_class = _names(values.pop("on"))
         count = int(values.pop("n"))
-        data = values.pop("data")
-        own = values.pop("own", "")
+        data_digest = values.pop("data")
+        hardware_digest = values.pop("own", "")
         correlation = tuple(_number(field, -1.0, 1.0) for field in values.pop("corr").split("/"))
         forced = values.pop("forced", "0")
         scatter = _number(values.pop("scatter"), 0.0, MAX_LOG_SD) if "scatter" in values else None
@@ -159,24 +159,27 @@ def parse_adjustment(text: str) -> Adjustment:
             len(correlation) != len(JOINT_PAIRS)
             or not 1 <= count <= 10**6
             or forced not in ("0", "1")
-            or not re.fullmatch(r"[0-9a-f]{12}(\|([0-9a-f]{12})?)", f"{data}|{own}")
+            or not re.fullmatch(
+                r"[0-9a-f]{12}(\|([0-9a-f]{12})?)", f"{data_digest}|{hardware_digest}"
+            )
         ):
             raise ValueError("out of range")
         if not set(values) <= set(FACTORS) or np.linalg.eigvalsh(_matrix(correlation)).min() < 0.0:
             raise ValueError("unknown factor, or correlations that cannot be")
         split = {name: value.split("/") for name, value in values.items()}
+        factors = {
+            name: _number(value, 1.0 / MAX_FACTOR, MAX_FACTOR) for name, (value, _) in split.items()
+        }
+        log_sd = {name: _number(sd, 0.0, MAX_LOG_SD) for name, (_, sd) in split.items()}
         return Adjustment(
             hardware_id=hardware_id,
             engine=engine,
             engine_class=engine_class,
             n_points=count,
-            data=data,
-            own=own,
-            factors={
-                name: _number(value, 1.0 / MAX_FACTOR, MAX_FACTOR)
-                for name, (value, _) in split.items()
-            },
-            log_sd={name: _number(sd, 0.0, MAX_LOG_SD) for name, (_, sd) in split.items()},
+            data=data_digest,
+            own=hardware_digest,
+            factors=factors,
+            log_sd=log_sd,
             correlation=correlation,
             learnt=learnt,
             growth=growth,

@@ -31,8 +31,7 @@ dynamic_sd_sync_rollout and the NeMo-RL notes); .79 on an A800 with an x86 host
 [s]"""
 EAGER_SOURCE = (
     "measured with vLLM on GB200 (seonjinn/RL, dynamic_sd_sync_rollout) and A800 (vllm-omni issue "
-    "7960), 80% range a "
-    "factor of 1.2 either way"
+    "7960), 80% range a factor of 1.2 either way"
 )
 MAX_SIZE = 65_536
 """Largest size that may be given. [tokens or requests]"""
@@ -120,8 +119,7 @@ def stated_sizes(text: str) -> dict[str, Any]:
         return {"sizes": tuple(sorted({_size(number) for number in re.findall(r"\d+", stated)}))}
     raise AdvisorError(
         f"graph_sizes={text[:60]!r} says no captured sizes; give the largest (512), a list "
-        "(8,16,32), max_num_seqs=64, "
-        "or none for a server without CUDA graphs"
+        "(8,16,32), max_num_seqs=64, or none for a server without CUDA graphs"
     )
 
 

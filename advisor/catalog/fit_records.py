@@ -156,7 +156,7 @@ def load_records(device: str, folder: Path = RECORDS) -> tuple[FitRecord, ...]:
 OVERHEADS_FILE = RECORDS / "end_to_end" / "overheads.json"
 ANY_CLASS = "any"
 """Class of engines without rows of their own."""
-OVERHEAD_NAMES = tuple(name for one in JOINT for name in one.priced_by)
+OVERHEAD_NAMES = tuple(name for component in JOINT for name in component.priced_by)
 HELD_OUT_FILE = OVERHEADS_FILE.with_name("held_out.json")
 WORKSTATION = "-workstation"
 """Ending of the classes of accelerators without the data centre's kernels."""
@@ -273,8 +273,7 @@ def class_costs(engine_class: str, without: str = "") -> dict[str, Any]:
     if held_out is None:
         raise AdvisorError(
             f"end_to_end/{HELD_OUT_FILE.name} has no fit without {without}, whose rows were "
-            "fitted on; "
-            "restore it or run `make calibrate`"
+            "fitted on; restore it or run `make calibrate`"
         )
     return costs_by(held_out, engine_class)
 

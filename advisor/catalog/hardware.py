@@ -14,7 +14,7 @@ from pydantic import Field, StringConstraints, ValidationError, field_validator,
 from advisor.catalog.models import load_model, model_ids, model_profile
 from advisor.physics.architecture import Architecture
 from advisor.physics.draft import Drafter, load_drafter
-from advisor.physics.hardware import Hardware, hardware_ids, load_hardware
+from advisor.physics.hardware import ComputeDtype, Hardware, hardware_ids, load_hardware
 from advisor.prediction import AdvisorError, Constant, Frozen, explain
 from advisor.profiles import PROFILES
 from advisor.text import RepeatedKeyError, name_key, read_json
@@ -126,11 +126,17 @@ def hardware_from_own(text: str, hardware_id: str) -> Hardware:
     `read_own_hardware` does."""
     document = read_own_hardware(text)
     chip = load_hardware(document.same_chip_as) if document.same_chip_as is not None else None
-    link = document.link_bytes_per_s
-    price = document.price_usd_per_hour
-    board = document.board_power_w
-    node = document.gpus_per_node
-    network = document.network_bytes_per_s
+
+    def optional(value: float | None, unit: str) -> Constant | None:
+        return None if value is None else _constant(document, value, unit)
+
+    peaks: dict[ComputeDtype, Constant] = {
+        dtype: _constant(document, peak, "OP/s" if dtype.startswith("int") else "FLOP/s")
+        for dtype, peak in document.peak_flops_per_s.items()
+    }
+    notes: tuple[str, ...] = ()
+    if chip is not None:
+        notes = (f"Kernel times are those measured on {chip.name}, given as the same chip.",)
     return Hardware(
         id=hardware_id,
         name=document.name,
@@ -140,20 +146,15 @@ def hardware_from_own(text: str, hardware_id: str) -> Hardware:
         confidence="low",
         memory_bytes=_constant(document, document.memory_bytes, "B"),
         bandwidth_bytes_per_s=_constant(document, document.bandwidth_bytes_per_s, "B/s"),
-        peak_flops_per_s={
-            dtype: _constant(document, peak, "OP/s" if dtype.startswith("int") else "FLOP/s")
-            for dtype, peak in document.peak_flops_per_s.items()
-        },
-        link_bytes_per_s=None if link is None else _constant(document, link, "B/s"),
-        gpus_per_node=None if node is None else _constant(document, node, "1"),
-        network_bytes_per_s=None if network is None else _constant(document, network, "B/s"),
-        price_usd_per_hour=None if price is None else _constant(document, price, "USD/h"),
-        board_power_w=None if board is None else _constant(document, board, "W"),
+        peak_flops_per_s=peaks,
+        link_bytes_per_s=optional(document.link_bytes_per_s, "B/s"),
+        gpus_per_node=optional(document.gpus_per_node, "1"),
+        network_bytes_per_s=optional(document.network_bytes_per_s, "B/s"),
+        price_usd_per_hour=optional(document.price_usd_per_hour, "USD/h"),
+        board_power_w=optional(document.board_power_w, "W"),
         kernels={} if chip is None else chip.kernels,
         kernel_table_device=None if chip is None else chip.kernel_table_device,
-        notes=()
-        if chip is None
-        else (f"Kernel times are those measured on {chip.name}, given as the same chip.",),
+        notes=notes,
     )
 
 
@@ -196,8 +197,7 @@ def _check_same_chip(document: OwnHardware) -> None:
     if document.same_chip_as not in (measured := measured_chips()):
         raise AdvisorError(
             f"same chip as {document.same_chip_as[:60]!r}: that one has no measured kernels; "
-            "choose one of "
-            f"{', '.join(measured)}, or leave it out"
+            f"choose one of {', '.join(measured)}, or leave it out"
         )
     chip = load_hardware(document.same_chip_as)
     pairs = [
@@ -218,9 +218,8 @@ def _check_same_chip(document: OwnHardware) -> None:
         if abs(user_value / chip_value - 1) > SAME_CHIP_TOLERANCE:
             raise AdvisorError(
                 f"{document.name} is not the chip of {chip.id}: its {figure} is "
-                f"{user_value / scale:,.4g} {unit}, "
-                f"that of {chip.id} {chip_value / scale:,.4g} {unit}. Name no same chip; "
-                "the answer then rests on a roofline"
+                f"{user_value / scale:,.4g} {unit}, that of {chip.id} {chip_value / scale:,.4g} "
+                f"{unit}. Name no same chip; the answer then rests on a roofline"
             )
 
 
@@ -314,8 +313,8 @@ def _name_line(hardware_id: str) -> str:
     """Name of an accelerator by the line of its file, since forty whole profiles take longer than
     an answer."""
     text = (PROFILES / "hardware" / f"{hardware_id}.yaml").read_text(encoding="utf-8")
-    found = re.search(r'^name: "(.+)"$', text, re.MULTILINE)
-    return found[1] if found else load_hardware(hardware_id).name
+    name_match = re.search(r'^name: "(.+)"$', text, re.MULTILINE)
+    return name_match[1] if name_match else load_hardware(hardware_id).name
 
 
 @lru_cache(maxsize=1)
@@ -340,11 +339,13 @@ def boards_named(text: str) -> tuple[str, ...]:
     """
     words = _words_of(text)
     for wanted in (words, [word for word in words if not re.fullmatch(r"\d+gb", word)]):
-        asked = "".join(wanted)
-        if not any(map(str.isalpha, asked)) and len(asked) < 4:
+        spelling = "".join(wanted)
+        if not any(map(str.isalpha, spelling)) and len(spelling) < 4:
             continue
         known = _spelled().items()
-        if fits := [name for name, (has, starts) in known if set(wanted) <= has or asked in starts]:
+        if fits := [
+            name for name, (has, starts) in known if set(wanted) <= has or spelling in starts
+        ]:
             return tuple(fits)
     return ()
 
@@ -359,10 +360,10 @@ def hardware_meant(text: str) -> str | None:
     if text in hardware_ids():
         return text
     fits = boards_named(text)
-    said = {*_words_of(text), "sxm"}
-    exact = [name for name in fits if {*name_key(name).split("_")} <= said]
-    found = exact if len(exact) == 1 else fits
-    return found[0] if len(found) == 1 else None
+    allowed_words = {*_words_of(text), "sxm"}
+    exact = [name for name in fits if {*name_key(name).split("_")} <= allowed_words]
+    matches = exact if len(exact) == 1 else fits
+    return matches[0] if len(matches) == 1 else None
 
 
 def hardware_named(text: str) -> str:
@@ -372,11 +373,12 @@ def hardware_named(text: str) -> str:
     """
     if (meant := hardware_meant(text)) is not None:
         return meant
-    found = boards_named(text)
-    usual = [name for name in found if name in _COMMONEST] or found
+    boards = boards_named(text)
+    usual = [name for name in boards if name in _COMMONEST] or boards
     if len(usual) > 1:
         raise AdvisorError(
-            f"{text[:40]} may be {', '.join(found)}; say which, e.g. {found[-1]} or 8x{found[-1]}"
+            f"{text[:40]} may be {', '.join(boards)}; say which, e.g. {boards[-1]} or "
+            f"8x{boards[-1]}"
         )
     return usual[0] if usual else text
 

@@ -159,18 +159,19 @@ def newest_versions(records: Iterable[FitRecord]) -> dict[str, tuple[tuple[int, 
 def _with_scales(records: list[FitRecord], scales: "ActivationScales") -> list[FitRecord]:
     """GEMM records of the kernels that `scales` asks for. A table that has one record alone keeps
     it."""
-    asked = ENDINGS[scales]
-    every = {record.id for record in records}
-    others = tuple(ending for ending in ENDINGS.values() if ending and ending != asked)
+    kernel_ending = ENDINGS[scales]
+    record_ids = {record.id for record in records}
+    others = tuple(ending for ending in ENDINGS.values() if ending and ending != kernel_ending)
     served = [
         record for record in records if not (others and record.kernel_source.endswith(others))
     ]
-    if not asked:
+    if not kernel_ending:
         return served
     return [
         record
         for record in served
-        if record.kernel_source.endswith(asked) or record.id + asked not in every
+        if record.kernel_source.endswith(kernel_ending)
+        or record.id + kernel_ending not in record_ids
     ]
 
 
@@ -246,6 +247,8 @@ class _Candidates:
         # Engines pick kernels by shape, so what measured the very shape beats any fit's error on
         # other shapes.
         measured = record.id in self.rows
+        measured_s = self.seconds(record) if measured else math.inf
+        fit_error = math.inf if record.loso_median is None else record.loso_median
         return (
             self.slow(record),
             record.dtype not in TABLE_DTYPES[self.dtype],
@@ -254,9 +257,9 @@ class _Candidates:
             self.says_little(record),
             version_key(record.version) != newest.get(record.engine),
             not measured,
-            self.seconds(record) if measured else math.inf,
+            measured_s,
             record.n_shapes < MIN_SHAPES,
-            math.inf if record.loso_median is None else record.loso_median,
+            fit_error,
             record.id,
         )
 
@@ -396,8 +399,8 @@ def _why_not_own(candidates: _Candidates, best: FitRecord) -> str:
     if not set(formats) & set(TABLE_DTYPES[candidates.dtype]):
         return f"{candidates.engine} was measured in {' and '.join(formats)} alone"
     return (
-        f"the kernel of {candidates.engine} reads weights at under half of what this "
-        "accelerator streams"
+        f"the kernel of {candidates.engine} reads weights at under half of what this accelerator "
+        "streams"
     )
 
 

@@ -245,14 +245,16 @@ def _beside_experts(
     # Formats of the dense parts, always in this order: sources are listed as they are met.
     gemm = {dtype: _gemm(notes, dtype, scales) for dtype in dict.fromkeys(stored)}
     parts = ("attention_projection", "shared", "dense", "lm_head")
-    costs = {part: gemm[dtype] for part, dtype in zip(parts, stored, strict=True)} | {
-        "attention": _attention(notes, "attention", kv_dtype),
-        "mla": _attention(notes, "mla", kv_dtype),
-        # Engines keep recurrent states in 16 or 32 bits whatever the cache's format (vLLM's
-        # mamba_ssm_cache_dtype, SGLang's mamba_ssm_dtype): what reads a 16-bit cache moves them.
-        "state": _attention(notes, "attention", "bf16", "recurrent state"),
-        "all_reduce": _all_reduce(notes),
-        "all_to_all": _all_to_all(notes),
+    costs: dict[str, Any] = {part: gemm[dtype] for part, dtype in zip(parts, stored, strict=True)}
+    costs["attention"] = _attention(notes, "attention", kv_dtype)
+    costs["mla"] = _attention(notes, "mla", kv_dtype)
+    # Engines keep recurrent states in 16 or 32 bits whatever the cache's format (vLLM's
+    # mamba_ssm_cache_dtype, SGLang's mamba_ssm_dtype): what reads a 16-bit cache moves them.
+    costs["state"] = _attention(notes, "attention", "bf16", "recurrent state")
+    costs["all_reduce"] = _all_reduce(notes)
+    costs["all_to_all"] = _all_to_all(notes)
+    latent_rows_apart = served is not None and not chip.isdisjoint(served.latent_rows_apart)
+    costs |= {
         "host_per_step_s": HOST_PER_STEP_S,
         "overhead_log_sd": OVERHEAD_LOG_SD,
         "residual_log_sd": RESIDUAL_LOG_SD,
@@ -262,7 +264,7 @@ def _beside_experts(
         **class_costs(class_today(engine, hardware.vendor, hardware.generation)),
         "shared_launches": 0.0 if hardware.generation else SHARED_LAUNCHES,
         "heads_apart": heads_apart,
-        "latent_rows_apart": served is not None and not chip.isdisjoint(served.latent_rows_apart),
+        "latent_rows_apart": latent_rows_apart,
         "kernels_of": notes.kernels_of,
     }
     return costs, notes
@@ -301,7 +303,9 @@ class _Notes:
         self.kernels_of = ""
         measured_on = {record.hardware_id for record in self.records}
         if measured_on and hardware.id not in measured_on:
-            self.kernels_of = " and ".join(load_hardware(one).name for one in sorted(measured_on))
+            self.kernels_of = " and ".join(
+                load_hardware(hardware_id).name for hardware_id in sorted(measured_on)
+            )
             self.warn("accelerator", f"Kernels were measured on {self.kernels_of}, the same chip.")
 
     def warn(self, part: str, text: str) -> None:
@@ -324,10 +328,10 @@ class _Notes:
 
     def roofline(self, part: str, what: str = "") -> None:
         """Note that a part rests on the profile alone."""
-        named = (what or part).capitalize()
+        label = (what or part).capitalize()
         self.warn(
             part,
-            f"{named}: not measured on {self.hardware.id}; by the data sheet, wider likely range.",
+            f"{label}: not measured on {self.hardware.id}; by the data sheet, wider likely range.",
         )
 
 
@@ -344,6 +348,9 @@ def _routed(notes: _Notes, dtype: WeightDtype, gated: bool, shape: ExpertShape |
         return _routed_roofline(hardware, dtype)
     notes.took(choice)
     record = choice.record
+    per_resident_expert_s = record.value("per_resident_expert_s") * _known_experts(
+        record, shape, measured
+    )
     return MoeCost(
         t0_s=record.value("t0_s"),
         bandwidth_bytes_per_s=_inverse(record.value("weight_s_per_byte")),
@@ -351,8 +358,7 @@ def _routed(notes: _Notes, dtype: WeightDtype, gated: bool, shape: ExpertShape |
         tier=Tier.FITTED,
         per_expert_s=record.value("per_expert_s"),
         activation_bandwidth_bytes_per_s=_inverse(record.value("activation_s_per_byte")),
-        per_resident_expert_s=record.value("per_resident_expert_s")
-        * _known_experts(record, shape, measured),
+        per_resident_expert_s=per_resident_expert_s,
         log_sd=choice.log_sd,
         because=_because(choice),
         curve=record.curve,
@@ -406,8 +412,8 @@ def _routed_roofline(hardware: Hardware, dtype: WeightDtype) -> MoeCost:
         * ROOFLINE_MOE_ACTIVATION_FACTOR,
         log_sd=ROOFLINE_LOG_SD,
         because=(
-            f"no measured expert kernels for {dtype} on {hardware.id}: profile bandwidth and "
-            "a typical fixed cost"
+            f"no measured expert kernels for {dtype} on {hardware.id}: profile bandwidth and a "
+            "typical fixed cost"
         ),
     )
 
@@ -568,8 +574,8 @@ def attention_cost(
     then serves, at the smaller cache's bytes where another engine's tables show that these pay on
     this accelerator, else at the 16-bit time.
     """
-    kept = tuple(record for record in records if not _refused(records, record))
-    small = choose(kept, op, engine, "bf16", kernel_ending=_ending(kv_dtype))
+    accepted_records = tuple(record for record in records if not _refused(records, record))
+    small = choose(accepted_records, op, engine, "bf16", kernel_ending=_ending(kv_dtype))
     if kv_dtype == "bf16":
         return None if small is None else PricedAttention(_cost(hardware, op, small), small)
     plain = choose(records, op, engine, "bf16", kernel_ending=_ending("bf16"))

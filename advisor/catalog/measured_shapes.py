@@ -138,9 +138,8 @@ def _far_from_form(layer: MeasuredLayer) -> str:
     worst = factors[np.argmax(np.abs(np.log(factors)))]
     return (
         f"Experts: this shape was measured at {worst:.2g} times the kernel's fitted time "
-        f"({tokens.min():,.0f} to "
-        f"{tokens.max():,.0f} tokens), as if not tuned for it; the fit is assumed. Check on your "
-        "own GPU."
+        f"({tokens.min():,.0f} to {tokens.max():,.0f} tokens), as if not tuned for it; the fit is "
+        "assumed. Check on your own GPU."
     )
 
 
@@ -148,9 +147,8 @@ def _source(table: MeasuredTable, tokens: list[float]) -> str:
     loads = " and ".join(load.replace("_", " ") for load in table.loads)
     return (
         f"this very expert shape measured at {len(tokens)} token counts from {tokens[0]:,.0f} to "
-        f"{tokens[-1]:,.0f} "
-        f"under {loads} loads ({table.fit_id}); the fit carries it to other numbers of touched "
-        "experts"
+        f"{tokens[-1]:,.0f} under {loads} loads ({table.fit_id}); the fit carries it to other "
+        "numbers of touched experts"
     )
 
 
@@ -332,11 +330,8 @@ def _smaller_caches(
     alone."""
     latent = [table for table in tables if table.op == "mla_generation_module"]
     of_heads = [table for table in latent if table.n_heads == n_heads]
-    return [
-        table_made
-        for table in of_heads
-        if (table_made := _with_smaller_cache(latent, table, kv_dtype)) is not None
-    ]
+    smaller = [_with_smaller_cache(latent, table, kv_dtype) for table in of_heads]
+    return [table for table in smaller if table is not None]
 
 
 def _with_smaller_cache(

@@ -57,10 +57,10 @@ def load_model(id_or_path: str | Path) -> Architecture:
         raise AdvisorError(
             f"{text[:120]}: cannot be read ({reason}); give a readable config.json"
         ) from None
-    named = resolve_model_name(text) if text.count("/") < 2 or "models--" in text else None
-    if named is None:
+    resolved = resolve_model_name(text) if text.count("/") < 2 or "models--" in text else None
+    if resolved is None:
         raise AdvisorError(unknown_model(text))
-    return _of_name(named)
+    return _of_name(resolved)
 
 
 @functools.cache
@@ -113,14 +113,14 @@ def published_architecture(model_id: str, release: str) -> Architecture:
                         "sources": (*profile_format.sources, published.source),
                     }
                 )
-    named = ", ".join(
+    releases = ", ".join(
         f"{published.checkpoint} ({published.weight_format})"
         for published in profile.published_formats
     )
     raise AdvisorError(
         f"{profile.name}: no release in {release[:80]} is known, only {profile.hf_repo} "
-        f"({own_format}){named and ', '}"
-        f"{named}; give the release's config.json, or a weight format for the whole model"
+        f"({own_format}){releases and ', '}{releases}; give the release's config.json, or a "
+        "weight format for the whole model"
     )
 
 
@@ -128,12 +128,15 @@ def release_names(model_id: str) -> tuple[list[str], list[str]]:
     """Repositories of the very model, its profile's own first, and of relatives. The newest come
     before older ones."""
     profile = model_profile(model_id)
-    own = list[str]()
-    released = [profile.hf_repo, *(one.checkpoint for one in reversed(profile.published_formats))]
+    plain_names = list[str]()
+    released = [
+        profile.hf_repo,
+        *(published.checkpoint for published in reversed(profile.published_formats)),
+    ]
     for name in released:
         words = (word for word in _words(short_name(name)) if word not in _FORMAT_WORDS)
-        own.append(" ".join(word for word in words if not _HOW_QUANTISED.fullmatch(word)))
-    is_own = dict(zip(released, (name == own[0] for name in own), strict=True))
+        plain_names.append(" ".join(word for word in words if not _HOW_QUANTISED.fullmatch(word)))
+    is_own = dict(zip(released, (name == plain_names[0] for name in plain_names), strict=True))
     return [name for name in is_own if is_own[name]], [name for name in is_own if not is_own[name]]
 
 
@@ -173,8 +176,8 @@ def own_model(
         alike[0],
     )
     origin = (
-        f"the configuration given; its dimensions are those of {shipped.name}, whose releases "
-        "and routing count"
+        f"the configuration given; its dimensions are those of {shipped.name}, whose releases and "
+        "routing count"
     )
     return architecture.model_copy(update={"id": shipped.id, "sources": (origin,)})
 
@@ -360,7 +363,7 @@ def stored_format(architecture: Architecture) -> WeightDtype:
 def unknown_model(model_id: str) -> str:
     """Error to raise for a name that is no id, with ids like it. It names the model whose
     dimensions it has, too."""
-    shown = json.dumps(model_id[:120])
+    quoted = json.dumps(model_id[:120])
     plain = model_id.rsplit("/", 1)[-1].lower()
     also = _other_names()
     close = difflib.get_close_matches(plain, [*model_ids(), *also], n=3, cutoff=0.5)
@@ -371,9 +374,9 @@ def unknown_model(model_id: str) -> str:
         else f"there are {len(model_ids())} shipped models."
     )
     return (
-        f"{shown} is neither a shipped model nor a file; {hint} "
-        "Expected a model id, or the path of a config.json or of a folder that holds one; "
-        "list the ids with `python -m advisor models`"
+        f"{quoted} is neither a shipped model nor a file; {hint} Expected a model id, or the path "
+        "of a config.json or of a folder that holds one; list the ids with `python -m advisor "
+        "models`"
     )
 
 
@@ -463,10 +466,10 @@ def resolve_model_name(text: str) -> ModelName | None:
         if model_id is not None and all(
             word in _FORMAT_WORDS or word.isalpha() for word in words[length:]
         ):
-            named = _with_rest(model_id, words, length)
-            said = f"taken for {model_profile(model_id).name}"
-            return named and named.model_copy(
-                update={"note": f"{said}; {named.note}" if named.note else said}
+            resolved = _with_rest(model_id, words, length)
+            note = f"taken for {model_profile(model_id).name}"
+            return resolved and resolved.model_copy(
+                update={"note": f"{note}; {resolved.note}" if resolved.note else note}
             )
     return None
 
@@ -474,24 +477,30 @@ def resolve_model_name(text: str) -> ModelName | None:
 def other_checkpoint(text: str) -> str | None:
     """Checkpoint that a name says, where it is not the profile's own. The name itself where no
     repository is known."""
-    named = None if text in model_ids() else resolve_model_name(text)
-    if named is None:
+    resolved = None if text in model_ids() else resolve_model_name(text)
+    if resolved is None:
         return None
-    profile = model_profile(named.model_id)
+    profile = model_profile(resolved.model_id)
     name = short_name(text)
-    organisation, _, own = profile.hf_repo.partition("/")
-    found = re.search(r"models--([^/]+?)--", text) or re.fullmatch(r"([^/]+)/[^/]+", text.strip())
-    maker = found[1] if found else ""
-    is_own = _words(name) in map(_words, (own, profile.name, profile.id)) or named.note.startswith(
-        "taken for"
+    organisation, _, repository_name = profile.hf_repo.partition("/")
+    maker_match = re.search(r"models--([^/]+?)--", text) or re.fullmatch(
+        r"([^/]+)/[^/]+", text.strip()
     )
+    maker = maker_match[1] if maker_match else ""
+    is_own = _words(name) in map(
+        _words, (repository_name, profile.name, profile.id)
+    ) or resolved.note.startswith("taken for")
     if is_own and maker.lower() in ("", organisation.lower()):
         return None
     alias = next(
-        (f"{organisation}/{one}" for one in profile.also_applies_to if _words(one) == _words(name)),
+        (
+            f"{organisation}/{checkpoint}"
+            for checkpoint in profile.also_applies_to
+            if _words(checkpoint) == _words(name)
+        ),
         name,
     )
-    return f"{maker}/{name}" if maker else named.checkpoint or alias
+    return f"{maker}/{name}" if maker else resolved.checkpoint or alias
 
 
 def model_meant(text: str) -> str | None:
@@ -500,11 +509,13 @@ def model_meant(text: str) -> str | None:
 
     The profile that the name says, else the longest id that the last part of the name begins with.
     """
-    named = None if text in model_ids() else resolve_model_name(text)
-    if named is not None or text in model_ids():
-        return text if named is None else named.model_id
+    resolved = None if text in model_ids() else resolve_model_name(text)
+    if resolved is not None or text in model_ids():
+        return text if resolved is None else resolved.model_id
     words = _words(text.rstrip("/").rsplit("/", 1)[-1])
-    fits = [item for item in model_ids() if _words(item) == words[: len(_words(item))]]
+    fits = [
+        model_id for model_id in model_ids() if _words(model_id) == words[: len(_words(model_id))]
+    ]
     return max(fits, key=lambda item: len(_words(item)), default=None)
 
 
@@ -571,17 +582,17 @@ def _releases() -> dict[str, tuple[str, WeightDtype]]:
 
 def _with_rest(model_id: str, words: list[str], length: int) -> ModelName | None:
     """What the words behind the known name add. None where they make it another model."""
-    rest = words[length:]
-    if any(_ANOTHER_MODEL.fullmatch(word) for word in rest):
+    extra_words = words[length:]
+    if any(_ANOTHER_MODEL.fullmatch(word) for word in extra_words):
         return None
     release = _releases().get("".join(words))
     if release is not None:
         return ModelName(model_id=model_id, weight_format=release[1], checkpoint=release[0])
-    formats = [word for word in _FORMAT_WORDS if word in rest]
+    formats = [word for word in _FORMAT_WORDS if word in extra_words]
     notes = []
     weight_format = _FORMAT_WORDS[formats[0]] if formats else None
     if weight_format == "fp8":
-        weight_format, block = _fp8_of(model_id, rest)
+        weight_format, block = _fp8_of(model_id, extra_words)
         if block:
             notes.append("fp8 taken for blocks of 128 x 128, as published")
     if formats and len(formats) == 1 and formats[0] in _GUESSED_WORDS:
@@ -589,13 +600,13 @@ def _with_rest(model_id: str, words: list[str], length: int) -> ModelName | None
     if weight_format is None and (native := _releases().get("".join(words[:length]))) is not None:
         weight_format = native[1]
         notes.append(f"{native[0]} is released in {weight_format}")
-    if rest and _VERSION.fullmatch(rest[0]):
-        notes.append(f"version .{rest[0]} taken to have the same dimensions")
-    meant = (_HOW_QUANTISED, _SAME_DIMENSIONS)
+    if extra_words and _VERSION.fullmatch(extra_words[0]):
+        notes.append(f"version .{extra_words[0]} taken to have the same dimensions")
+    patterns = (_HOW_QUANTISED, _SAME_DIMENSIONS)
     unknown = [
         word
-        for word in rest
-        if word not in _FORMAT_WORDS and not any(one.fullmatch(word) for one in meant)
+        for word in extra_words
+        if word not in _FORMAT_WORDS and not any(pattern.fullmatch(word) for pattern in patterns)
     ]
     if unknown:
         notes.append(f"{' '.join(unknown)[:60]} left out of account")

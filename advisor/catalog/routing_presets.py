@@ -90,7 +90,7 @@ def not_learnt(text: str) -> list[str]:
 
 
 def _own_constant(group: str) -> Banded:
-    value, low, high = (float(number) for number in group.split("/"))
+    value, low, high = map(float, group.split("/"))
     return Banded(
         value=value,
         low=low,
@@ -114,16 +114,22 @@ def preset_for(architecture: Architecture) -> tuple[RoutingPreset, str]:
         raise AdvisorError(
             f"{architecture.name} has no experts, so there is no routing to choose; use a MoE model"
         )
-    own = _measured_preset(architecture.id)
-    if own is not None and own.n_experts == moe.n_experts and own.n_active == moe.n_active:
-        origin = "was measured" if own.kind == "measured_model" else "was published second-hand"
-        return own, f"The routing of {own.name} {origin}: {own.load_cv.source}."
+    measured = _measured_preset(architecture.id)
+    if (
+        measured is not None
+        and measured.n_experts == moe.n_experts
+        and measured.n_active == moe.n_active
+    ):
+        origin = (
+            "was measured" if measured.kind == "measured_model" else "was published second-hand"
+        )
+        return measured, f"The routing of {measured.name} {origin}: {measured.load_cv.source}."
     share = shared_share(moe)
     preset = load_routing_preset(_class_of(moe, share))
     described = f"{moe.n_active} of {moe.n_experts} experts, {share:.0%} of the active width shared"
     return preset, (
-        f"No routing was measured for {architecture.name} ({described}); "
-        f"the default of its class is used: {preset.name} ({preset.load_cv.confidence} confidence)."
+        f"No routing was measured for {architecture.name} ({described}); the default of its class "
+        f"is used: {preset.name} ({preset.load_cv.confidence} confidence)."
     )
 
 
@@ -153,9 +159,10 @@ def one_domain(preset: RoutingPreset, moe: Moe) -> RoutingPreset:
     unrelated tokens share more experts (J = k/N (1 + CV^2) grows), and a sequence has less that is
     its own (phi falls). Any preset moves by the same two factors, the ends of its ranges too.
     """
-    mixed, one = (load_routing_preset(name) for name in _MIXED_AND_ONE)
-    alike = (1.0 + one.load_cv.value**2) / (1.0 + mixed.load_cv.value**2)
-    less = one.affinity.value / mixed.affinity.value
+    mixed = load_routing_preset(_MIXED_PRESET)
+    single = load_routing_preset(_ONE_DOMAIN_PRESET)
+    alike = (1.0 + single.load_cv.value**2) / (1.0 + mixed.load_cv.value**2)
+    less = single.affinity.value / mixed.affinity.value
     most = (moe.n_experts / moe.n_active - 1.0) ** 0.5
 
     def moved(name: str, change: Callable[[float], float]) -> Banded:
@@ -178,15 +185,18 @@ def one_domain_routing(architecture: Architecture) -> str:
     if architecture.moe is None:
         return ""
     parameters = one_domain(preset_for(architecture)[0], architecture.moe).parameters
-    value = tuple(one.value for one in parameters)
-    return write_own_routing(value, tuple((one.low, one.high) for one in parameters))
+    value = tuple(parameter.value for parameter in parameters)
+    return write_own_routing(
+        value, tuple((parameter.low, parameter.high) for parameter in parameters)
+    )
 
 
 ONE_DOMAIN = ("coding", "math")
 """Kinds of text that are one domain, as domains were counted (measurements/union_experts)."""
 DOMAINS = "docs/decisions/0031-prompts-domains-hosts.md"
 _FINE = "class-fine-one-shared"
-_MIXED_AND_ONE = ("qwen3.6-35b-a3b", f"{_FINE}-one-domain")
+_MIXED_PRESET = "qwen3.6-35b-a3b"
+_ONE_DOMAIN_PRESET = f"{_FINE}-one-domain"
 """One model under mixed traffic and under single domains (measurements/union_experts)."""
 
 
@@ -204,12 +214,12 @@ def _class_of(moe: Moe, share: float) -> str:
 def _measured_preset(model_id: str) -> RoutingPreset | None:
     """The last preset of a model, None where it has none. Files that do not name the model are not
     parsed."""
-    found = None
+    last_match = None
     for name in routing_preset_ids():
         if name.startswith("class-") or model_id not in (
             PROFILES / "routing" / f"{name}.yaml"
         ).read_text("utf-8"):
             continue
         preset = load_routing_preset(name)
-        found = preset if preset.model_id == model_id else found
-    return found
+        last_match = preset if preset.model_id == model_id else last_match
+    return last_match

@@ -29,10 +29,9 @@ _BY_SHARED_SHARE = ("class-fine-no-shared", "class-quarter-shared", "class-half-
 # Not the class with one shared of nine: its one router was measured on other traffic than the 18
 # models, and the step between the two measurements would be read as what one shared expert does.
 _COARSE = "class-coarse-top2"
-_COARSE_UP_TO, _FINE_FROM = (
-    16.0,
-    64.0,
-)  # experts; between them lie only three unlike measured models
+# Experts; between them lie only three unlike measured models.
+_COARSE_UP_TO = 16.0
+_FINE_FROM = 64.0
 _SCATTER = {"load_cv": math.log(1.6), "affinity": math.log(1.4), "stickiness": math.log(1.4)}
 """Log half-width of a class at 80 %: how far its measured members lie from its preset
 (profiles/routing)."""
@@ -69,12 +68,12 @@ def class_routing(
     knots = [float(preset.shared_share or 0.0) for preset in fine_presets]
     coarse = load_routing_preset(_COARSE)
     fineness = np.clip(np.log(n / _COARSE_UP_TO) / np.log(_FINE_FROM / _COARSE_UP_TO), 0.0, 1.0)
-    found = []
+    parameters = []
     for name in _SCATTER:
         values = [getattr(preset, name).value for preset in fine_presets]
         ratio = getattr(coarse, name).value / values[0]
-        found.append(np.asarray(np.interp(share, knots, values) * ratio ** (1.0 - fineness)))
-    return found[0], found[1], found[2]
+        parameters.append(np.asarray(np.interp(share, knots, values) * ratio ** (1.0 - fineness)))
+    return parameters[0], parameters[1], parameters[2]
 
 
 def shifted_routing(
@@ -95,7 +94,9 @@ def shifted_routing(
 
     RoutingShift. At the baseline's own N, k and s it is the preset itself, band included.
     """
-    n, k, s = np.broadcast_arrays(*(np.asarray(x, float) for x in (n_experts, n_active, n_shared)))
+    n, k, s = np.broadcast_arrays(
+        *(np.asarray(counts, float) for counts in (n_experts, n_active, n_shared))
+    )
     if preset is None:
         zero = np.zeros(n.shape)
         return RoutingShift(zero, zero, zero)
@@ -108,17 +109,17 @@ def shifted_routing(
     )
     values = []
     for (name, scatter), new, old in zip(_SCATTER.items(), moved, origin, strict=True):
-        own = getattr(preset, name)
-        value = own.value * new / old
-        if end != "value" and own.value > 0:
+        parameter = getattr(preset, name)
+        value = parameter.value * new / old
+        if end != "value" and parameter.value > 0:
             # the end that touches fewer experts is the one with more correlation and skew
-            edge = own.high if end == "low" else own.low
-            stated = abs(math.log(max(edge, 1e-3 * own.value) / own.value))
+            edge = parameter.high if end == "low" else parameter.low
+            stated = abs(math.log(max(edge, 1e-3 * parameter.value) / parameter.value))
             value = value * np.exp(
                 (1.0 if end == "low" else -1.0) * np.hypot(stated, extra * scatter)
             )
         elif end == "high" or end == "low":
-            value = value + (own.high if end == "low" else own.low)
+            value = value + (parameter.high if end == "low" else parameter.low)
         values.append(np.asarray(value, float))
     cap = np.sqrt(np.maximum(n / k - 1.0, 0.0))
     return RoutingShift(
@@ -191,7 +192,7 @@ def write_moved(preset: str, origin: MoeCounts, moved: MoeCounts) -> str:
 
 
 def _written(counts: MoeCounts) -> str:
-    return "/".join(f"{one:g}" for one in counts)
+    return "/".join(f"{count:g}" for count in counts)
 
 
 def is_moved(text: str) -> bool:
@@ -206,8 +207,9 @@ def moved_routing(text: str, moe: Moe) -> tuple[RoutingPreset | None, str] | Non
     Raises AdvisorError for a text that is none.
     """
     try:
-        preset_id, *counts = text.split(",")
-        (n0, k0, s0), (n, k, s) = ([float(one) for one in group.split("/")] for group in counts)
+        preset_id, origin, design = text.split(",")
+        n0, k0, s0 = map(float, origin.split("/"))
+        n, k, s = map(float, design.split("/"))
         if not (1.0 <= k0 <= n0 < math.inf and 0.0 <= s0 < math.inf):
             raise ValueError("no counts of experts")
     except ValueError as error:

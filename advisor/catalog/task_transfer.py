@@ -212,12 +212,12 @@ def on_task(measured: Acceptance, transfer: Transfer) -> Acceptance:
     """Acceptance on text of the transfer's other kind. Lengths moved, the band wider by the
     transfer's spread."""
     value = lengths_on_task(measured.accepted_length, transfer)
-    edges = (
-        lengths_on_task(measured.accepted_length, transfer, z) for z in (-BAND_SIGMAS, BAND_SIGMAS)
-    )
-    low, high = (np.abs(np.log(edge / value)) for edge in edges)
-    down = np.hypot(np.log(measured.accepted_length / measured.low), low)
-    up = np.hypot(np.log(measured.high / measured.accepted_length), high)
+    low_edge = lengths_on_task(measured.accepted_length, transfer, -BAND_SIGMAS)
+    high_edge = lengths_on_task(measured.accepted_length, transfer, BAND_SIGMAS)
+    spread_down = np.abs(np.log(low_edge / value))
+    spread_up = np.abs(np.log(high_edge / value))
+    down = np.hypot(np.log(measured.accepted_length / measured.low), spread_down)
+    up = np.hypot(np.log(measured.high / measured.accepted_length), spread_up)
     moved = dataclasses.replace(
         measured,
         accepted_length=value,
@@ -225,12 +225,12 @@ def on_task(measured: Acceptance, transfer: Transfer) -> Acceptance:
         high=np.clip(value * np.exp(up), value, np.arange(len(value)) + 1.0),
         carried_from=_words(transfer.task_from),
     )
-    whose = "drafters of all kinds" if transfer.kind == ANY_KIND else "drafters of its kind"
+    drafters = "drafters of all kinds" if transfer.kind == ANY_KIND else "drafters of its kind"
     return _remarked(
         moved,
         f"Accepted lengths are carried from {_words(transfer.task_from)} to "
-        f"{_words(transfer.task_to)}, odds of "
-        f"acceptance x {transfer.factor:.2f}, as {transfer.n_heads} {whose} show it "
+        f"{_words(transfer.task_to)}, odds of acceptance x {transfer.factor:.2f}, as "
+        f"{transfer.n_heads} {drafters} show it "
         f"({counted(transfer.n_laboratories, 'laboratory', 'laboratories')}).",
     )
 
@@ -253,10 +253,8 @@ def _at_context(measured: Acceptance, kind: str, context_tokens: int) -> Accepta
         return measured
     remark = (
         f"At {context_tokens:,} tokens of context fewer drafts may be accepted: of one drafter of "
-        "this kind "
-        f"{lowest.factor:.0%} of those at {lowest.shortest_tokens:,} were, at "
-        f"{lowest.context_tokens:,} "
-        f"({lowest.title}). The band reaches down to that."
+        f"this kind {lowest.factor:.0%} of those at {lowest.shortest_tokens:,} were, at "
+        f"{lowest.context_tokens:,} ({lowest.title}). The band reaches down to that."
     )
     return _remarked(dataclasses.replace(measured, low=low), remark)
 

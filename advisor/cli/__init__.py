@@ -83,7 +83,11 @@ _GROUPS: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
     ),
 }
 """Headings of the help: an example, and the commands with their modules and what they do."""
-_COMMANDS = {name: said for _, commands in _GROUPS.values() for name, said in commands.items()}
+_COMMANDS = {
+    name: module_and_text
+    for _, commands in _GROUPS.values()
+    for name, module_and_text in commands.items()
+}
 _RENAMED = {
     "ranks": "expert-ranks",
     "compare": "explore",
@@ -213,14 +217,16 @@ def _said(error: click.ClickException) -> str:
     ctx = getattr(error, "ctx", None)
     if isinstance(error, click.MissingParameter) and ctx is not None and ctx.info_name in _EXAMPLES:
         lacks = [
-            one for one in ctx.command.params if one.required and not ctx.params.get(one.name or "")
+            param
+            for param in ctx.command.params
+            if param.required and not ctx.params.get(param.name or "")
         ]
         return (
-            f"missing {', '.join(one.make_metavar(ctx) for one in lacks)}; e.g. "
+            f"missing {', '.join(param.make_metavar(ctx) for param in lacks)}; e.g. "
             f"`{example_of(ctx.info_name)}`"
         )
     if isinstance(error, click.NoSuchOption) and ctx is not None and ctx.info_name:
-        known = {name for one in ctx.command.params for name in one.opts}
+        known = {name for param in ctx.command.params for name in param.opts}
         if error.option_name == "--concurrency" and "--batch" in known:
             return "--concurrency is called --batch here"
         if error.option_name in _COLUMNS and "--set" in known:
@@ -228,7 +234,7 @@ def _said(error: click.ClickException) -> str:
         typed = error.option_name
         offered = error.possibilities or []
         near = [
-            one for one in offered if one.startswith(typed)
+            option for option in offered if option.startswith(typed)
         ] or offered  # `--gpu` is short for one, not like three
         meant = f"; did you mean {', '.join(near)}?" if near else ";"
         return f"no option {typed}{meant} `{program()} {ctx.info_name} --help` lists them"
@@ -277,10 +283,8 @@ def main(argv: list[str] | None = None) -> None:
     except (AdvisorError, click.UsageError, click.FileError) as error:
         message = _said(error) if isinstance(error, click.ClickException) else str(error)
         message = as_called(" ".join(message.split()))
-        click.echo(
-            f"error: {message if len(message) <= _LONGEST else message[:_LONGEST] + ' ...'}",
-            err=True,
-        )
+        shortened = message if len(message) <= _LONGEST else f"{message[:_LONGEST]} ..."
+        click.echo(f"error: {shortened}", err=True)
         sys.exit(2)
     except ModuleNotFoundError as error:
         if str(error.name).split(".")[0] == "advisor":

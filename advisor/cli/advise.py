@@ -13,6 +13,7 @@ import click
 from advisor.answers.advice import Advice, answer_values, band_parts
 from advisor.answers.advice import advise as advise_scenario
 from advisor.answers.best_k import range_values
+from advisor.answers.outcome import outcome_of
 from advisor.answers.schedule import accepted_length_text, schedule_rule
 from advisor.answers.summary import correction_text, fit_of
 from advisor.cli import as_called, program
@@ -23,6 +24,7 @@ from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import MAX_BATCH
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
+from advisor.show.phrases.answer import BOOK, SLOTS
 from advisor.show.table import Table, matrix
 from advisor.show.words.answer import DRAFTS, LINES, k_by_batch_table, short_answer
 from advisor.text import MERITS
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
     from advisor.predict.spend import MeasuredPower, Spend
     from advisor.show.explain.round import Derivation
 
+SCHEMA_VERSION = 2
+"""Of the JSON document: 2 has `outcome`, and its K is the one that the exported configuration runs.
+[-]"""
 GOALS = ("tokens_per_s_per_gpu", "tpot", "speedup")
 """Those of answers/explore/changes.py, which an answer without next steps does not load."""
 
@@ -70,19 +75,21 @@ def advise(
     the smaller.
     """
     advice = advise_scenario(scenario)
-    asked = usd_per_hour is not None or power_log is not None or power_k is not None
+    wants_spend = usd_per_hour is not None or power_log is not None or power_k is not None
     spend = (
-        spend_of(advice, usd_per_hour, power_log, power_k) if as_json or verbose or asked else None
+        spend_of(advice, usd_per_hour, power_log, power_k)
+        if as_json or verbose or wants_spend
+        else None
     )
     if as_json:
         from advisor.answers.explore.changes import next_steps
         from advisor.show.words.compare import steps_document
         from advisor.show.words.load import spend_document
 
-        told = None if spend is None else spend_document(spend)
+        spend_values = None if spend is None else spend_document(spend)
         out.print_json(
             advice_document(advice)
-            | {"spend": told, "next_steps": steps_document(next_steps(advice))}
+            | {"spend": spend_values, "next_steps": steps_document(next_steps(advice))}
         )
         return
     steps = _onward(advice)
@@ -91,14 +98,15 @@ def advise(
     onward = [] if verbose else out.next_lines(steps)
     export = [*shlex.split(program()), "export", *typed_words()]
     most = inf if verbose else LINES
-    made = short_answer(advice, export, out.text_width(), onward[1:], most)
-    click.echo("\n".join(made.head))
-    out.print_table(Table(DRAFTS, advice.drafts) if verbose else made.table)
-    click.echo(as_called("\n".join(made.tail)))
+    outcome = outcome_of(advice)
+    answer = short_answer(advice, export, out.text_width(), onward[1:], most, outcome)
+    click.echo("\n".join(answer.head))
+    out.print_table(Table(DRAFTS, advice.drafts) if verbose else answer.table)
+    click.echo(as_called("\n".join(answer.tail)))
     if not verbose:
-        left_out = f"{made.left_out}, " if made.left_out else ""
+        left_out = f"{answer.left_out}, " if answer.left_out else ""
         more = f"-v adds {left_out}cost, energy, what to try"
-        click.echo("\n".join([f"Next ({more}):" if made.after else f"{more}.", *made.after]))
+        click.echo("\n".join([f"Next ({more}):" if answer.after else f"{more}.", *answer.after]))
     if spend is not None:
         from advisor.show.words.load import spend_text
 
@@ -138,11 +146,11 @@ def _onward(advice: Advice) -> dict[str, list[str]]:
         left_out: tuple[str, ...] = ("batch_size",)
         varied = f"batch={','.join(map(str, batches))}"
     else:
-        other = next(one for one in _OTHERS if one != scenario.hardware_id)
+        other = next(hardware_id for hardware_id in _OTHERS if hardware_id != scenario.hardware_id)
         left_out = ("n_gpus", "hardware_id")
-        varied = (
-            f"gpus={','.join(f'{scenario.n_gpus}x{one}' for one in (scenario.hardware_id, other))}"
-        )
+        compared = (scenario.hardware_id, other)
+        gpus = [f"{scenario.n_gpus}x{hardware_id}" for hardware_id in compared]
+        varied = f"gpus={','.join(gpus)}"
     return {"beside others": ["explore", *typed_words(*left_out), "--vary", varied], **report}
 
 
@@ -156,7 +164,6 @@ def _print_more(advice: Advice, goal: str) -> None:
     steps = next_steps(advice)
     click.echo()
     for text in (
-        answer.verdict,
         steps.standing.text if steps.standing is not None else "",
         f"{answer.bound_because} ({answer.bound}-bound)",
         does_not_fit(advice.setup),
@@ -216,37 +223,46 @@ def spend_of(
 
 def advice_document(advice: Advice) -> dict[str, Any]:
     """The answer as one JSON-able document. Its keys are part of the public contract."""
+    setup = advice.setup
     curve = advice.curve
+    facts = outcome_of(advice).facts
     plain, whole = curve.components_at(
         advice.batch_index, curve.column(advice.recommendation.n_draft)
     )
-    return {
+    components_ms = {
+        "plain": {name: time_s * 1e3 for name, time_s in plain.items()},
+        "round": {name: time_s * 1e3 for name, time_s in whole.items()},
+    }
+    memory = {
+        "weights_bytes_per_gpu": setup.memory.weights_bytes,
+        "drafter_bytes_per_gpu": setup.memory.drafter_bytes,
+        "kv_bytes_per_sequence_per_gpu": setup.memory.kv_bytes_per_sequence,
+        "usable_bytes_per_gpu": setup.memory.usable_bytes,
+        "largest_batch": setup.memory.largest_batch,
+    }
+    answer: dict[str, Any] = {
         "scenario": advice.scenario,
         "scenario_hash": advice.scenario.hash,
         "engine": advice.scenario.engine,
         "band_level": advice.band_level,
-        "recommendation": answer_values(advice) | {"verdict": advice.recommendation.verdict},
+        "schema_version": SCHEMA_VERSION,
+        "recommendation": answer_values(advice) | {"verdict": BOOK.say("headline", facts)},
+        "outcome": facts,
+        "says": {slot: text for slot in SLOTS if (text := BOOK.say(slot, facts))},
         "k_at_batch": advice.drafts,
-        "k_by_batch": [range_values(item) for item in advice.k_by_batch],
+        "k_by_batch": [range_values(batch_range) for batch_range in advice.k_by_batch],
         "k_by_batch_says": advice.schedule_texts,
         "sweet_spot_batch": advice.sweet_spot_batch,
         "break_even_batch": advice.break_even_batch,
+    }
+    return answer | {
         "curve": curve_rows(curve),
-        "components_ms": {
-            "plain": {name: time * 1e3 for name, time in plain.items()},
-            "round": {name: time * 1e3 for name, time in whole.items()},
-        },
-        "memory": {
-            "weights_bytes_per_gpu": advice.setup.memory.weights_bytes,
-            "drafter_bytes_per_gpu": advice.setup.memory.drafter_bytes,
-            "kv_bytes_per_sequence_per_gpu": advice.setup.memory.kv_bytes_per_sequence,
-            "usable_bytes_per_gpu": advice.setup.memory.usable_bytes,
-            "largest_batch": advice.setup.memory.largest_batch,
-        },
-        "routing": advice.setup.routing_because,
-        "kv_cache": advice.setup.cache.sentence,
-        "acceptance_source": advice.setup.acceptance.source,
-        "sources": advice.setup.sources,
+        "components_ms": components_ms,
+        "memory": memory,
+        "routing": setup.routing_because,
+        "kv_cache": setup.cache.sentence,
+        "acceptance_source": setup.acceptance.source,
+        "sources": setup.sources,
         "warnings": advice.warnings,
     }
 
@@ -289,39 +305,39 @@ def explain(scenario: Scenario, n_draft: int | None, nearby: bool, as_json: bool
 
     advice = advise_scenario(scenario)
     k = advice.curve_k if n_draft is None else n_draft
-    made = derive(advice.setup, scenario.batch_size, k)
-    kernels, speedups = _nearby(advice.setup, made) if nearby else ([], [])
+    derivation = derive(advice.setup, scenario.batch_size, k)
+    kernels, speedups = _nearby(advice.setup, derivation) if nearby else ([], [])
     if as_json:
-        found = {
+        measurements = {
             "kernels_nearby": kernels,
             "speedups_nearby": speedups,
             "warnings": advice.warnings,
         }
         document = {
             "scenario_hash": advice.setup.scenario.hash,
-            "batch_size": made.batch_size,
-            "n_draft": made.n_draft,
-            "steps": [{**vars(step), "text": step_text(step)} for step in made.steps],
-            "band_parts": band_parts(advice.setup, made.batch_size, made.n_draft),
-            "constants": made.constants,
+            "batch_size": derivation.batch_size,
+            "n_draft": derivation.n_draft,
+            "steps": [{**vars(step), "text": step_text(step)} for step in derivation.steps],
+            "band_parts": band_parts(advice.setup, derivation.batch_size, derivation.n_draft),
+            "constants": derivation.constants,
         }
-        out.print_json(document | found)
+        out.print_json(document | measurements)
         return
     for group in GROUPS:
-        steps = made.of(group)
+        steps = derivation.of(group)
         if steps:
-            click.echo(
-                f"{group}, batch {scenario.batch_size:,}, K = {0 if group == 'Plain step' else k}"
-            )
+            group_k = 0 if group == "Plain step" else k
+            click.echo(f"{group}, batch {scenario.batch_size:,}, K = {group_k}")
         for step in steps:
             note = step.note.rstrip(".")
-            click.echo(f"  {step.title}{f' ({note})' if note else ''}\n    {step_text(step)}")
+            title = f"{step.title} ({note})" if note else step.title
+            click.echo(f"  {title}\n    {step_text(step)}")
         out.say("")
     out.say(correction_text(advice) and f"{correction_text(advice)}\n")
     out.say("Where the likely range comes from, each kind of uncertainty alone")
-    out.print_table(Table(BAND_PARTS, band_parts(advice.setup, made.batch_size, k)))
+    out.print_table(Table(BAND_PARTS, band_parts(advice.setup, derivation.batch_size, k)))
     out.say("\nConstants")
-    out.print_table(Table(CONSTANTS, list(dict.fromkeys(made.constants))).on_paper())
+    out.print_table(Table(CONSTANTS, list(dict.fromkeys(derivation.constants))).on_paper())
     _print_nearby(kernels, speedups)
     out.print_labelled("warning", advice.warnings)
 
@@ -338,7 +354,9 @@ def _print_nearby(kernels: list[dict[str, Any]], speedups: list[dict[str, Any]])
         out.print_table(matrix(tuple(speedups[0]), rows, "l" * len(speedups[0])))
 
 
-def _nearby(setup: Setup, made: Derivation) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def _nearby(
+    setup: Setup, derivation: Derivation
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Measured points as records. Without a usable store a note, and none."""
     from advisor.measured.store import open_store
     from advisor.show.explain.nearby import near_kernels, nearest_speedups, published_speedups
@@ -346,11 +364,15 @@ def _nearby(setup: Setup, made: Derivation) -> tuple[list[dict[str, Any]], list[
     scenario = setup.scenario
     try:
         with open_store() as store:
-            kernels = near_kernels(store, setup, made.batch_size, made.n_draft).to_dict("records")
+            kernels = near_kernels(store, setup, derivation.batch_size, derivation.n_draft).to_dict(
+                "records"
+            )
     except AdvisorError as error:
         click.echo(f"note: no measured kernels: {error}", err=True)
         kernels = []
     if scenario.model_config_json:
         return kernels, []
     points = published_speedups(scenario.hardware_id, scenario.model_id, setup.placement.gpus)
-    return kernels, nearest_speedups(points, made.batch_size, made.n_draft).to_dict("records")
+    return kernels, nearest_speedups(points, derivation.batch_size, derivation.n_draft).to_dict(
+        "records"
+    )

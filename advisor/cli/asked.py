@@ -230,12 +230,12 @@ class ScenarioCommand(click.Command):
     def __init__(
         self, *args: Any, params: list[click.Parameter] | None = None, **kwargs: Any
     ) -> None:
-        shown = "[MODEL]" if self.models == 1 else "[MODEL]..."
+        metavar = "[MODEL]" if self.models == 1 else "[MODEL]..."
         model = click.Argument(
             [_MODEL],
             required=False,
             nargs=self.models,
-            metavar=shown,
+            metavar=metavar,
             shell_complete=beginning(model_ids),
         )
         kwargs["params"] = [model, *SCENARIO_OPTIONS, *(params or [])]
@@ -244,8 +244,10 @@ class ScenarioCommand(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The command's own options, then the scenario's under the headings of the sidebar."""
         groups: dict[str, list[click.Parameter]] = {"Options": []}
-        for own in (param for param in self.get_params(ctx) if param not in SCENARIO_OPTIONS):
-            groups.setdefault(self.headings.get(own.name or "", "Options"), []).append(own)
+        own_params = (param for param in self.get_params(ctx) if param not in SCENARIO_OPTIONS)
+        for param in own_params:
+            heading = self.headings.get(param.name or "", "Options")
+            groups.setdefault(heading, []).append(param)
         groups["Start from"] = list(SCENARIO_OPTIONS[:2])
         for option in SCENARIO_OPTIONS[2:]:
             row = FIELDS.get(
@@ -268,11 +270,13 @@ class ScenarioCommand(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.MissingParameter as error:
-            named = {"model_id": typed.get(_MODEL) or None} | typed
+            values = {"model_id": typed.get(_MODEL) or None} | typed
             open_ = (
-                one for one in self.params if one.required and typed.get(one.name or "") is None
+                param
+                for param in self.params
+                if param.required and typed.get(param.name or "") is None
             )
-            _refuse_missing(ctx, named, [f"{one.name} ({one.opts[0]})" for one in open_])
+            _refuse_missing(ctx, values, [f"{param.name} ({param.opts[0]})" for param in open_])
             raise click.UsageError(error.format_message(), ctx) from error
 
     def prepare(self, ctx: click.Context) -> None:
@@ -350,15 +354,15 @@ def scenario_asked(ctx: click.Context) -> Scenario:
     assumed: list[str] = ctx.meta.get(ASSUMED, [])
     if file is None and example is None:
         _refuse_missing(ctx, values)
-        made = scenario_from(values, assumed=assumed)
+        scenario = scenario_from(values, assumed=assumed)
     else:
         base = load_example(example).scenario if example is not None else _from_file(ctx, file)
-        made = scenario_from(
+        scenario = scenario_from(
             {name: value for name, value in values.items() if name in typed}, base, assumed
         )
     if assumed:
         print_labelled("assumed", ["; ".join(assumed)], err=True)
-    return made
+    return scenario
 
 
 def typed_names(ctx: click.Context) -> set[str]:
@@ -405,14 +409,14 @@ def _refuse_missing(
     """Raise click.UsageError with all that `values`, typed or read, and `needed` lack, and a
     command that has it."""
     model = getattr(ctx.command, "asks_model", "the model (MODEL)")
-    asked = {"model_id": model, "hardware_id": "the GPUs (--gpus or --hardware)"}
+    required = {"model_id": model, "hardware_id": "the GPUs (--gpus or --hardware)"}
     if (gpus := values.get("n_gpus")) is not None:
-        asked["hardware_id"] = f"which GPU (--gpus {gpus}xH200, or --hardware H200)"
+        required["hardware_id"] = f"which GPU (--gpus {gpus}xH200, or --hardware H200)"
     if isinstance(gpus, str) and not gpus.isdigit():
-        asked.pop("hardware_id")
+        required.pop("hardware_id")
     if values.get("scenario_file") or values.get("example"):
-        asked = {}
-    missing = [words for name, words in asked.items() if values.get(name) is None]
+        required = {}
+    missing = [words for name, words in required.items() if values.get(name) is None]
     start = ", or start from --example or --scenario" if missing else ""
     if missing := [*missing, *needed]:
         raise click.UsageError(
@@ -424,21 +428,23 @@ def _typed(ctx: click.Context) -> dict[str, list[str]]:
     """Words of the scenario as they stand on the command line, by field, the model first."""
     names = typed_names(ctx)
     models = ctx.params.get(_MODEL) or ()
-    found = {"model_id": [models] if isinstance(models, str) else list(models)}
+    words_by_field = {"model_id": [models] if isinstance(models, str) else list(models)}
     for option in SCENARIO_OPTIONS:
         if (name := option.name or "") in names:
             value = ctx.params[name]
             text = (
                 f"{value.n_gpus}x{value.hardware_id}" if isinstance(value, GpusOf) else str(value)
             )
-            found.setdefault(name, []).extend((option.opts[0], text))
-    return found
+            words_by_field.setdefault(name, []).extend((option.opts[0], text))
+    return words_by_field
 
 
 def typed_words(*left_out: str) -> list[str]:
     """The running command's scenario as words of a shell line, without some fields."""
-    found: dict[str, list[str]] = click.get_current_context().meta.get(TYPED, {})
-    return [word for name, words in found.items() if name not in left_out for word in words]
+    words_by_field: dict[str, list[str]] = click.get_current_context().meta.get(TYPED, {})
+    return [
+        word for name, words in words_by_field.items() if name not in left_out for word in words
+    ]
 
 
 def scenario_words(
@@ -503,22 +509,23 @@ def retyped(*left_out: str) -> list[str]:
         if param.name not in typed:
             continue
         value = ctx.params[param.name]
-        each = [_word(one) for one in (value if isinstance(value, tuple) else (value,))]
+        values = value if isinstance(value, tuple) else (value,)
+        value_words = list(map(_word, values))
         if isinstance(param, click.Argument):
-            words = [*each, *words]
+            words = [*value_words, *words]
         elif getattr(param, "is_flag", False):
             words.append(param.opts[0])
         else:
-            words += [word for one in each for word in (param.opts[0], one)]
+            words += [word for value_word in value_words for word in (param.opts[0], value_word)]
     return words
 
 
 def _from_file(ctx: click.Context, path: Path) -> Scenario:
-    found = scenario_in(path)
-    if found.note:
-        click.echo(f"note: {path}: {found.note}", err=True)
-    ctx.meta[FILE_DATE] = found.date
-    return found.scenario
+    scenario_file = scenario_in(path)
+    if scenario_file.note:
+        click.echo(f"note: {path}: {scenario_file.note}", err=True)
+    ctx.meta[FILE_DATE] = scenario_file.date
+    return scenario_file.scenario
 
 
 def scenario_from(
@@ -526,19 +533,19 @@ def scenario_from(
 ) -> Scenario:
     """Scenario from option values, or `base` changed by them. `assumed` gets what it takes. Raises
     AdvisorError."""
-    given = given_acceptance(*(values.pop(name, None) for name in _ACCEPTANCE))
+    acceptance = given_acceptance(*(values.pop(name, None) for name in _ACCEPTANCE))
     changed = {name: value for name, value in values.items() if value is not None}
-    if given is not None:
-        changed["acceptance"] = given
+    if acceptance is not None:
+        changed["acceptance"] = acceptance
     if (model := changed.pop("model_id", None)) is not None:
         changed = model_fields(model) | changed
     if "refit" in changed:
-        changed["refit"], said = _refit_text(changed["refit"])
+        changed["refit"], accepted_lengths = _refit_text(changed["refit"])
         drafts = changed.get("drafter_id") or usual_drafter(changed.get("model_id", ""))
         if (
             base is None
-            and given is None
-            and (length := said.get((changed.get("model_id", ""), drafts)))
+            and acceptance is None
+            and (length := accepted_lengths.get((changed.get("model_id", ""), drafts)))
         ):
             changed["acceptance"] = length
             (assumed if assumed is not None else []).append(
@@ -572,22 +579,22 @@ def _as_typed(field: re.Match[str]) -> str:
     return f"{flags[0].name} " if len(flags) == 1 else field[0]
 
 
-def _with_sweep(scenario: Scenario, given: str) -> Scenario:
+def _with_sweep(scenario: Scenario, sweep: str) -> Scenario:
     """The scenario with a plain sweep, as text or a benchmark file. Raises AdvisorError for a file
     without its own."""
-    if re.search(r":\d+(\.\d+)?=", given) is None:
+    if re.search(r":\d+(\.\d+)?=", sweep) is None:
         from advisor.cli.measured_files import (
             read_measured,
         )  # readers of files need pandas, an answer does not
         from advisor.measured.own_points import plain_sweep_of, rows_of
 
-        path = Path(given)
+        path = Path(sweep)
         path = (
             path / "data.csv" if is_there(path / "data.csv") else path
         )  # of a run of `profile --engine`
         try:
             rows = read_measured([path], plain=True)
-            found = plain_sweep_of(rows, scenario)
+            measured_sweep = plain_sweep_of(rows, scenario)
             rounds = int((rows_of(rows, scenario)["draft_tokens_k"] > 0).sum())
             if rounds:
                 fit = f"{program()} fit {shlex.quote(str(path))} --output my.refit"
@@ -595,19 +602,19 @@ def _with_sweep(scenario: Scenario, given: str) -> Scenario:
                     f"{counted(rounds, 'row')} with drafts not used: a plain sweep is of K = 0; "
                     f"`{fit}` uses all"
                 )
-                click.echo(f"note: --plain-sweep {given}: {say}, for --refit", err=True)
-            given = found
+                click.echo(f"note: --plain-sweep {sweep}: {say}, for --refit", err=True)
+            sweep = measured_sweep
         except AdvisorError as error:
-            said, _, maps = str(error).partition(", e.g. --map ")
+            reason, _, maps = str(error).partition(", e.g. --map ")
             plain = "" if "draft_tokens_k" in maps else " --set draft_tokens_k=0"
-            named = f"ingest {shlex.quote(given)} --map {maps}{plain} --output plain.csv"
+            ingest_line = f"ingest {shlex.quote(sweep)} --map {maps}{plain} --output plain.csv"
             how = (
-                f", as you mean them: `advisor {named}`, then `--plain-sweep plain.csv`"
+                f", as you mean them: `advisor {ingest_line}`, then `--plain-sweep plain.csv`"
                 if maps
                 else ""
             )
-            raise AdvisorError(f"--plain-sweep {given}: {said}{how}") from error
-    return build_scenario(**scenario.model_dump() | {"plain_sweep": given})
+            raise AdvisorError(f"--plain-sweep {sweep}: {reason}{how}") from error
+    return build_scenario(**scenario.model_dump() | {"plain_sweep": sweep})
 
 
 def scenario_in(path: Path) -> ScenarioFile:
@@ -616,16 +623,19 @@ def scenario_in(path: Path) -> ScenarioFile:
     Raises AdvisorError as `load_scenario_file` does, and for a path that leads to no model or
     accelerator.
     """
-    found = load_scenario_file(path)
-    said: dict[str, Any] = {}
-    if found.scenario.model_config_json is None:
-        said |= own_fields("model_id", found.scenario.model_id, path.parent)
-    if found.scenario.hardware_json is None:
-        said |= own_fields("hardware_id", found.scenario.hardware_id, path.parent)
+    scenario_file = load_scenario_file(path)
+    documents: dict[str, Any] = {}
+    if scenario_file.scenario.model_config_json is None:
+        documents |= own_fields("model_id", scenario_file.scenario.model_id, path.parent)
+    if scenario_file.scenario.hardware_json is None:
+        documents |= own_fields("hardware_id", scenario_file.scenario.hardware_id, path.parent)
     return (
-        replace(found, scenario=build_scenario(**found.scenario.model_dump() | said))
-        if said
-        else found
+        replace(
+            scenario_file,
+            scenario=build_scenario(**scenario_file.scenario.model_dump() | documents),
+        )
+        if documents
+        else scenario_file
     )
 
 
@@ -650,13 +660,11 @@ def given_acceptance(
         if length is None or not 1.0 <= length <= _USUAL_K + 1.0:
             raise AdvisorError(
                 f"--accepted-length {accepted_length!r} is not X@K: X tokens a round, 1 to K + 1, "
-                "at K drafted "
-                "(num_speculative_tokens; num_steps in SGLang), e.g. 2.6@3"
+                "at K drafted (num_speculative_tokens; num_steps in SGLang), e.g. 2.6@3"
             )
         assume(
             f"--accepted-length {length:g} counts the tokens a round yields, the target's own "
-            "among them, with "
-            f"{_USUAL_K} drafted; measured at another K: {length:g}@K"
+            f"among them, with {_USUAL_K} drafted; measured at another K: {length:g}@K"
         )
     if acceptance is not None and ("@" in acceptance or not re.search(r"[0-9]", acceptance)):
         raise AdvisorError(
@@ -686,8 +694,8 @@ def _refit_text(given: str) -> tuple[str, dict[tuple[str, str], str]]:
             "utf-8", errors="replace"
         )
     if not text.startswith("on="):
-        made = "make one of a benchmark result with `advisor fit RESULT --output FILE`"
-        raise AdvisorError(f"{shown_path(Path(given))} is no refit; {made}")
+        instruction = "make one of a benchmark result with `advisor fit RESULT --output FILE`"
+        raise AdvisorError(f"{shown_path(Path(given))} is no refit; {instruction}")
     line, _, notes = text.strip().partition("\n")
     parse_adjustment(line)
     return line, {
@@ -700,12 +708,12 @@ def _n_experts(values: dict[str, Any]) -> int:
     [-]"""
     try:
         config = values.get("model_config_json")
-        found = (
+        architecture = (
             load_model(values["model_id"]) if config is None else architecture_from_config(config)
         )
     except (AdvisorError, KeyError):
         return 0  # the scenario's own check says what is wrong with it
-    return found.moe.n_experts if found.moe is not None else 0
+    return architecture.moe.n_experts if architecture.moe is not None else 0
 
 
 def _loads_text(given: str, n_experts: int) -> str:

@@ -78,12 +78,12 @@ def _beside(
         with_rounds,
     )
 
-    found = with_rounds(
+    measurements = with_rounds(
         rows_of(read_measured(files), setup.scenario), setup.acceptance.accepted_length
     )
-    cells = measured_cells(found)
-    shown = {(row["batch_size"], row["n_draft"]) for row in rows}
-    if not shown & cells.keys():
+    cells = measured_cells(measurements)
+    curve_cells = {(row["batch_size"], row["n_draft"]) for row in rows}
+    if not curve_cells & cells.keys():
         at = ", ".join(f"batch {batch:g} K = {k}" for batch, k in sorted(cells)[:_CELLS_NAMED])
         why = (
             f"they hold {at}; name those with --batches and --k" if at else "they hold none of them"
@@ -92,14 +92,14 @@ def _beside(
             f"note: no row of {', '.join(file.name for file in files)} lies on this curve: {why}",
             err=True,
         )
-    if differs := unlike(found, setup.scenario):
+    if differs := unlike(measurements, setup.scenario):
         scenario = setup.scenario
         beside = (
             f"the curve has {scenario.routing} routing, context {scenario.context_tokens:,}, "
             f"{scenario.drafter_id}"
         )
         click.echo(f"note: measured with {', '.join(differs)}; {beside}", err=True)
-    tier = Tier.FITTED if carried_from(found["notes"]) else Tier.MEASURED
+    tier = Tier.FITTED if carried_from(measurements["notes"]) else Tier.MEASURED
     out = []
     for row in rows:
         cell = cells.get((row["batch_size"], row["n_draft"]), {})
@@ -110,21 +110,22 @@ def _beside(
             "measured_speedup": digits(ratio) if ratio > 0 else None,
         }
         out.append(row | values | {"measured_tier": tier if any(values.values()) else None})
-    told = [row for row in out if row["measured_speedup"]]
+    measured_rows = [row for row in out if row["measured_speedup"]]
     outside = [
         row
-        for row in told
+        for row in measured_rows
         if not row["speedup_low"] <= row["measured_speedup"] <= row["speedup_high"]
     ]
     if outside:
         at = ", ".join(
             f"batch {row['batch_size']:g} K = {row['n_draft']}" for row in outside[:_CELLS_NAMED]
         )
-        said = (
+        finding = (
             f"the measured speedup lies outside the model's band in {len(outside)} of "
-            f"{counted(len(told), 'cell')}"
+            f"{counted(len(measured_rows), 'cell')}"
         )
-        click.echo(f"note: {said}: {at}{', ...' if len(outside) > _CELLS_NAMED else ''}", err=True)
+        more = ", ..." if len(outside) > _CELLS_NAMED else ""
+        click.echo(f"note: {finding}: {at}{more}", err=True)
     return out
 
 
@@ -141,11 +142,11 @@ def _too_large(setup: Setup, largest: float) -> list[str]:
 @json_option()
 def examples(as_json: bool) -> None:
     """List the named examples that --example takes."""
-    found = [load_example(name) for name in example_ids()]
+    named_examples = [load_example(name) for name in example_ids()]
     if as_json:
-        print_json(found)
+        print_json(named_examples)
         return
-    for item in found:
-        click.echo(f"{item.id}\n  {item.description}")
-        click.echo(f"  Accepted length: {item.acceptance_origin}; {item.acceptance_note}.")
-        click.echo(f"  Source: {'; '.join(item.sources)}.")
+    for example in named_examples:
+        click.echo(f"{example.id}\n  {example.description}")
+        click.echo(f"  Accepted length: {example.acceptance_origin}; {example.acceptance_note}.")
+        click.echo(f"  Source: {'; '.join(example.sources)}.")

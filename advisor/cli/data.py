@@ -99,8 +99,7 @@ def build(if_stale: bool, as_json: bool) -> None:
     total = sum(summary.rows_by_table.values())
     click.echo(
         f"Built {summary.path}: {total:,} rows from {summary.n_files} tables in "
-        f"{summary.seconds:.0f} s, "
-        f"{summary.size_bytes / 1e6:.0f} MB."
+        f"{summary.seconds:.0f} s, {summary.size_bytes / 1e6:.0f} MB."
     )
     if summary.kernel_package_version is None:
         click.echo(
@@ -131,13 +130,13 @@ def status(hardware_id: str | None, whole: bool, as_json: bool) -> None:
         coverage = coverage[coverage["hardware_id"] == hardware_id]
     if as_json:
         names = ("exists", "problem", "stale_because", "kernel_package_version", "size_bytes")
-        said = {"path": str(now.path)} | {name: getattr(now, name) for name in names}
+        state = {"path": str(now.path)} | {name: getattr(now, name) for name in names}
         tables = {"coverage": coverage, "sweeps": sweeps()}
         rows = {
             name: [] if frame is None else frame.to_dict("records")
             for name, frame in tables.items()
         }
-        out.print_json(said | {"rows_by_table": now.rows_by_table or {}} | rows)
+        out.print_json(state | {"rows_by_table": now.rows_by_table or {}} | rows)
         return
     if now.problem:
         click.echo(now.problem)
@@ -237,15 +236,19 @@ def hardware(as_json: bool) -> None:
 
 _HARDWARE: tuple[Column[Hardware], ...] = (
     Column("accelerator", attrgetter("id"), words=True),
-    Column("memory GB", lambda item: item.memory_bytes.value / 1e9, "{:.0f}".format),
-    Column("bandwidth GB/s", lambda item: item.bandwidth_bytes_per_s.value / 1e9, "{:.0f}".format),
+    Column("memory GB", lambda profile: profile.memory_bytes.value / 1e9, "{:.0f}".format),
     Column(
-        "bf16 TFLOP/s",
-        lambda item: item.peak_flops_per_s.get("bf16"),
-        lambda one: one and f"{one.value / 1e12:.0f}",
+        "bandwidth GB/s", lambda profile: profile.bandwidth_bytes_per_s.value / 1e9, "{:.0f}".format
     ),
     Column(
-        "kernel tables", lambda item: "measured" if item.kernel_table_device else "-", words=True
+        "bf16 TFLOP/s",
+        lambda profile: profile.peak_flops_per_s.get("bf16"),
+        lambda flops_per_s: flops_per_s and f"{flops_per_s.value / 1e12:.0f}",
+    ),
+    Column(
+        "kernel tables",
+        lambda profile: "measured" if profile.kernel_table_device else "-",
+        words=True,
     ),
     Column("confidence", attrgetter("confidence"), words=True),
 )
@@ -281,8 +284,8 @@ _CURVES: tuple[Column[AcceptanceCurve], ...] = (
     Column("--acceptance-preset", attrgetter("id"), words=True),
     Column("model", attrgetter("model_id"), words=True),
     Column("drafter", attrgetter("drafter_id"), words=True),
-    Column("K", lambda one: f"{one.n_draft[0]}-{one.n_draft[-1]}"),
-    Column("accepted length at the largest K", lambda one: one.accepted_length[-1]),
+    Column("K", lambda curve: f"{curve.n_draft[0]}-{curve.n_draft[-1]}"),
+    Column("accepted length at the largest K", lambda curve: curve.accepted_length[-1]),
 )
 _ROUTING: tuple[Column[RoutingPreset], ...] = (
     Column("--routing", attrgetter("id"), words=True),
@@ -336,28 +339,28 @@ def diagnose(
     standard input. A rule that lacks data says what to collect.
     """
     form = "column=value, e.g. --set draft_tokens_k=3"
-    given = of_gpus(options.pop("gpu_count"))
-    given |= {name: str(value) for name, value in options.items() if value is not None}
-    configs = _own_model(given)
-    if stated := given_acceptance(given.pop("accepted_length", None), None, None):
-        given["accepted_length"] = stated
-    given |= dict(pair(text, "--set", form) for text in values)
-    hardware, _ = given_documents("hardware_id", [given.get("hardware_id")])
-    given |= {one.column: one.name for one in hardware}
+    column_values = of_gpus(options.pop("gpu_count"))
+    column_values |= {name: str(value) for name, value in options.items() if value is not None}
+    configs = _own_model(column_values)
+    if stated := given_acceptance(column_values.pop("accepted_length", None), None, None):
+        column_values["accepted_length"] = stated
+    column_values |= dict(pair(text, "--set", form) for text in values)
+    hardware, _ = given_documents("hardware_id", [column_values.get("hardware_id")])
+    column_values |= {document.column: document.name for document in hardware}
     files = [
         UserFile(path.name, data, documents=(*hardware, *documents_of(path, data, columns)))
         for path in paths
         for data in [read_bytes(path)]
     ]
-    found = diagnosed(files, given, mapped(columns), configs)
-    if found.unsaid == ("drafter",) and given.get("model_id") in model_ids():
-        given["drafter"] = usual_drafter(given["model_id"])
-        assume(f"{drafter_name(given['drafter'])} (--drafter)")
-        found = diagnosed(files, given, mapped(columns), configs)
+    diagnosis = diagnosed(files, column_values, mapped(columns), configs)
+    if diagnosis.unsaid == ("drafter",) and column_values.get("model_id") in model_ids():
+        column_values["drafter"] = usual_drafter(column_values["model_id"])
+        assume(f"{drafter_name(column_values['drafter'])} (--drafter)")
+        diagnosis = diagnosed(files, column_values, mapped(columns), configs)
     if as_json:
-        out.print_json(diagnosis_document(found))
+        out.print_json(diagnosis_document(diagnosis))
         return
-    view = view_of(found)
+    view = view_of(diagnosis)
     _print(view, show_all)
     _print_next(view, paths, options)
 
@@ -385,11 +388,11 @@ def _print_next(view: DiagnosisView, paths: Sequence[Path], options: dict[str, s
     elif view.remedy is not None:
         every_k = {"acceptance": view.remedy.acceptance, "k_max": FIELDS["k_max"].default}
         scenario = view.remedy.scenario.model_copy(update=every_k)
-        own = [
+        document_paths = [
             document_path(name, getattr(scenario, DOCUMENT_OF[name]), paths, [options[name]])
             for name in ("model_id", "hardware_id")
         ]
-        words = [] if None in own else scenario_words(scenario, *own)
+        words = [] if None in document_paths else scenario_words(scenario, *document_paths)
         out.print_next({"the same with every K": ["advise", *words]} if words else {})
 
 
@@ -410,38 +413,38 @@ def _own_model(given: dict[str, str]) -> dict[str, str]:
     return {name: read_config(path)}
 
 
-def _print(found: DiagnosisView, show_all: bool) -> None:
-    out.say(found.sentence)
-    out.say(found.until)
-    if found.command is not None:
-        click.echo(f"{found.command['title']}:\n{indent(found.command['text'], '  ')}")
-        out.say(found.command["note"])
-    if found.remedy is not None:
-        out.say(f"\n{found.remedy.said}:")
-        out.print_table(found.remedy.table)
-    for one in found.findings:
-        click.echo(f"\n[{one.kind}] {one.title}")
-        said = (
-            ("of", [one.where]),
-            ("evidence", one.evidence),
-            ("differs", one.differs),
-            ("why", [one.because]),
+def _print(view: DiagnosisView, show_all: bool) -> None:
+    out.say(view.sentence)
+    out.say(view.until)
+    if view.command is not None:
+        click.echo(f"{view.command['title']}:\n{indent(view.command['text'], '  ')}")
+        out.say(view.command["note"])
+    if view.remedy is not None:
+        out.say(f"\n{view.remedy.said}:")
+        out.print_table(view.remedy.table)
+    for finding in view.findings:
+        click.echo(f"\n[{finding.kind}] {finding.title}")
+        paragraphs = (
+            ("of", [finding.where]),
+            ("evidence", finding.evidence),
+            ("differs", finding.differs),
+            ("why", [finding.because]),
         )
-        for label, texts in (*said, ("do", [one.fix]), ("source", [one.source])):
+        for label, texts in (*paragraphs, ("do", [finding.fix]), ("source", [finding.source])):
             out.print_labelled(f"  {label}", texts)
-    for title, table in found.comparisons[:_SHOWN_RUNS]:
+    for title, table in view.comparisons[:_SHOWN_RUNS]:
         out.say(f"\n{title}, measured beside predicted")
         out.print_table(table)
-    if found.comparisons[_SHOWN_RUNS:]:
+    if view.comparisons[_SHOWN_RUNS:]:
         click.echo(
-            f"... {counted(len(found.comparisons) - _SHOWN_RUNS, 'more run')}; --json has all"
+            f"... {counted(len(view.comparisons) - _SHOWN_RUNS, 'more run')}; --json has all"
         )
-    open_ = "" if show_all else f"; {len(found.not_judged)} need more input (--all lists them)"
-    out.say(f"\nChecks passed: {len(found.clean)}{open_}.")
-    out.print_labelled("  passed", found.clean if show_all else ())
-    for title, needs in found.not_judged if show_all else ():
+    open_ = "" if show_all else f"; {len(view.not_judged)} need more input (--all lists them)"
+    out.say(f"\nChecks passed: {len(view.clean)}{open_}.")
+    out.print_labelled("  passed", view.clean if show_all else ())
+    for title, needs in view.not_judged if show_all else ():
         click.echo(f"  {title}: needs {needs}")
-    for text in found.notes:
+    for text in view.notes:
         out.say(text)
 
 
@@ -479,33 +482,36 @@ def trace(
 
     count, model = _experts(model_id, experts, LayerCounts(layers, layers, active))
     read = read_traces([(file.name, read_bytes(file)) for file in files], model)
-    found = fit_sequences(read.sequences, count)
-    own = found.fit.text
+    trace_fit = fit_sequences(read.sequences, count)
+    routing = trace_fit.fit.text
     if output is not None:
-        kept = tuple(ids[:, list(found.layers)] for ids in read.sequences)
+        expert_ids = tuple(ids[:, list(trace_fit.layers)] for ids in read.sequences)
         out.write_file(
-            output, write_loads(expert_loads(kept, count)) + "\n", "choose another --output"
+            output, write_loads(expert_loads(expert_ids, count)) + "\n", "choose another --output"
         )
     if as_json:
         out.print_json(
-            {"file": read.file_name, "layout": read.layout, "routing": own, **vars(found)}
+            {"file": read.file_name, "layout": read.layout, "routing": routing, **vars(trace_fit)}
         )
         return
     click.echo(
-        f"{counted(found.n_sequences, 'sequence')}, {found.n_tokens:,} tokens, "
-        f"{counted(len(found.layers), 'layer')}, "
-        f"{found.n_active} of {found.n_experts} experts ({read.layout})"
+        f"{counted(trace_fit.n_sequences, 'sequence')}, {trace_fit.n_tokens:,} tokens, "
+        f"{counted(len(trace_fit.layers), 'layer')}, {trace_fit.n_active} of "
+        f"{trace_fit.n_experts} experts ({read.layout})"
     )
     for what in ("load_cv", "affinity", "stickiness"):
-        low, high = getattr(found.fit, f"{what}_interval")
-        click.echo(f"{what:11s} {getattr(found.fit, what):.3f}  (likely {low:.3f} to {high:.3f})")
+        low, high = getattr(trace_fit.fit, f"{what}_interval")
+        click.echo(
+            f"{what:11s} {getattr(trace_fit.fit, what):.3f}  (likely {low:.3f} to {high:.3f})"
+        )
     click.echo(
-        "overlap at lag 1 to 7: " + " ".join(f"{share:.3f}" for share in found.fit.overlap_by_lag)
+        "overlap at lag 1 to 7: "
+        + " ".join(f"{share:.3f}" for share in trace_fit.fit.overlap_by_lag)
     )
-    click.echo(f"overlap of unrelated tokens: {found.fit.unrelated_overlap:.3f}\n")
-    out.print_table(Table(_UNIONS, found.unions))
-    out.print_labelled("warning", found.warnings)
-    click.echo(f"\nTo use it: --routing {own}")
+    click.echo(f"overlap of unrelated tokens: {trace_fit.fit.unrelated_overlap:.3f}\n")
+    out.print_table(Table(_UNIONS, trace_fit.unions))
+    out.print_labelled("warning", trace_fit.warnings)
+    click.echo(f"\nTo use it: --routing {routing}")
     if output is not None:
         click.echo(f"With expert-parallel ranks also: --expert-loads {output}")
 
@@ -515,7 +521,7 @@ _UNIONS: tuple[Column[Any], ...] = (
     Column("tokens each", attrgetter("tokens")),
     Column("experts counted", attrgetter("counted"), "{:.1f}".format),
     Column("predicted", attrgetter("predicted"), "{:.1f}".format),
-    Column("error", lambda one: one.predicted / one.counted - 1.0, "{:+.1%}".format),
+    Column("error", lambda union: union.predicted / union.counted - 1.0, "{:+.1%}".format),
     Column("uniform", attrgetter("uniform"), "{:.1f}".format),
 )
 
@@ -655,18 +661,20 @@ def acceptance(
             "give one or two files of vLLM's /metrics (the earlier one first), or --rates, not both"
         )
     if rates is not None:
-        found = rates_from_list(rates, conditional)
+        measured_rates = rates_from_list(rates, conditional)
     else:
         *before, last = files
         earlier = (before[0].name, read_bytes(before[0])) if before else None
-        found = read_acceptance_file(last.name, read_bytes(last), earlier, conditional)
-    lengths = found.accepted_lengths(k_max)
+        measured_rates = read_acceptance_file(last.name, read_bytes(last), earlier, conditional)
+    lengths = measured_rates.accepted_lengths(k_max)
     if as_json:
         names = ("conditional", "n_drafts", "relative_error", "source", "warnings")
-        said = {"acceptance": found.text} | {name: getattr(found, name) for name in names}
-        out.print_json(said | {"accepted_lengths": lengths.to_dict("records")})
+        document = {"acceptance": measured_rates.text} | {
+            name: getattr(measured_rates, name) for name in names
+        }
+        out.print_json(document | {"accepted_lengths": lengths.to_dict("records")})
         return
-    click.echo(f"{found.source}\n")
+    click.echo(f"{measured_rates.source}\n")
     rows = [
         (
             row.n_draft,
@@ -676,6 +684,6 @@ def acceptance(
         for row in lengths.itertuples()
     ]
     out.print_table(matrix(("K", "accepted length", "likely from", "to", ""), rows, "rrrrl"))
-    out.print_labelled("warning", found.warnings)
-    option = "--acceptance" if found.length is None else "--accepted-length"
-    click.echo(f"\nTo use it: {option} {found.text}")
+    out.print_labelled("warning", measured_rates.warnings)
+    option = "--acceptance" if measured_rates.length is None else "--accepted-length"
+    click.echo(f"\nTo use it: {option} {measured_rates.text}")

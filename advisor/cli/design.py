@@ -49,7 +49,7 @@ class _DesignCommand(ScenarioCommand):
     def invoke(self, ctx: click.Context) -> Any:
         """Without a model but with a shape or a size, the model is a placeholder that `design`
         replaces."""
-        asked = (
+        shape_or_size = (
             ctx.params["shape"]
             or ctx.params["target_total_params"]
             or ctx.params["target_active_params"]
@@ -58,7 +58,7 @@ class _DesignCommand(ScenarioCommand):
         if (size := ctx.params["model"]) and typed_number(size) is not None:
             raise AdvisorError(f"{size} is a size, not a model; give it as --target-total {size}")
         with_model = ctx.params["model_id"] is not None or bool(size)
-        ctx.meta[_FROM_NOTHING] = bool(asked) and not with_model and not started
+        ctx.meta[_FROM_NOTHING] = bool(shape_or_size) and not with_model and not started
         if ctx.params["shape"] and with_model:
             raise AdvisorError("give a model or --shape, not both")
         if ctx.meta[_FROM_NOTHING]:
@@ -66,9 +66,9 @@ class _DesignCommand(ScenarioCommand):
         if (
             ctx.params["hardware_id"] is None
             and not started
-            and (named := _first_named(ctx.params))
+            and (hardware_id := _first_named(ctx.params))
         ):
-            ctx.params["hardware_id"] = named
+            ctx.params["hardware_id"] = hardware_id
         return super().invoke(ctx)
 
 
@@ -191,29 +191,30 @@ def design(
     space = None
     keeps = False
     if targets:
-        one = maps.one_design(
+        shared_design = maps.one_design(
             scenario, maps.parse_targets(targets, scenario.hardware_id), top, **question
         )
-        space = one.cells.spaces[0]
-        best = None if one.best is None else one.best.index
-        rows = map_words.one_design_rows(one)
-        tell = partial(_tell_one, one)
-        document = map_words.one_design_document(one)
+        space = shared_design.cells.spaces[0]
+        best = None if shared_design.best is None else shared_design.best.index
+        rows = map_words.one_design_rows(shared_design)
+        tell = partial(_tell_one, shared_design)
+        document = map_words.one_design_document(shared_design)
     elif is_map:
         columns = (
             []
             if places is None
-            else [parse_place(x, scenario.hardware_id) for x in places.split(",")]
+            else [parse_place(place, scenario.hardware_id) for place in places.split(",")]
         )
         drawn = maps.region_map(
             scenario, columns, None if batches is None else list(batches), **question
         )
         rows = map_words.region_rows(drawn)
         tell = partial(_tell_map, drawn)
-        asked = drawn.scenario
-        document = {"scenario": asked, "scenario_hash": asked.hash} | map_words.region_document(
-            drawn
-        )
+        map_scenario = drawn.scenario
+        document = {
+            "scenario": map_scenario,
+            "scenario_hash": map_scenario.hash,
+        } | map_words.region_document(drawn)
     else:
         answer = design_answer(design_space(scenario, batches=batches, **question), top)
         space = answer.space
@@ -257,21 +258,21 @@ def _refuse_mixed(
         )
 
 
-def _tell_one(one: maps.OneDesign) -> None:
+def _tell_one(shared_design: maps.OneDesign) -> None:
     """One design for several targets, in words and tables."""
     for text in (
-        map_words.one_design_verdict(one),
-        map_words.against_baseline(one),
-        map_words.one_design_price(one),
+        map_words.one_design_verdict(shared_design),
+        map_words.against_baseline(shared_design),
+        map_words.one_design_price(shared_design),
     ):
         out.say(text)
     click.echo()
-    out.print_table(map_words.one_design_table(one))
-    if one.choices:
+    out.print_table(map_words.one_design_table(shared_design))
+    if shared_design.choices:
         out.say("\nExpected loss of the best designs, over the targets and at each:")
-        out.print_table(map_words.choices_table(one))
+        out.print_table(map_words.choices_table(shared_design))
     click.echo()
-    out.print_labelled("note", map_words.one_design_notes(one))
+    out.print_labelled("note", map_words.one_design_notes(shared_design))
 
 
 def _tell_map(drawn: maps.RegionMap) -> None:
@@ -335,12 +336,12 @@ _GRID = {
 def _grid(typed: Mapping[str, Any]) -> DesignGrid:
     """The grid of the options. Raises AdvisorError, which names them, for what is no list of
     numbers."""
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for option, text in typed.items():
         name, kind = _GRID[option]
         try:
             if text is not None:
-                given[name] = (
+                values[name] = (
                     tuple(kind(each) for each in text.split(",")) if isinstance(text, str) else text
                 )
         except ValueError as error:
@@ -349,12 +350,12 @@ def _grid(typed: Mapping[str, Any]) -> DesignGrid:
                 f"--{option} {text!r} is not a comma-separated list of {kinds}"
             ) from error
     try:
-        return DesignGrid(**given)
+        return DesignGrid(**values)
     except ValidationError as error:
-        said = explain(error)
+        message = explain(error)
         for option, (name, _) in _GRID.items():
-            said = said.replace(name, f"--{option.replace('_', '-')}")
-        raise AdvisorError(said) from error
+            message = message.replace(name, f"--{option.replace('_', '-')}")
+        raise AdvisorError(message) from error
 
 
 def _question(options: dict[str, Any]) -> dict[str, Any]:
@@ -367,15 +368,17 @@ def _question(options: dict[str, Any]) -> dict[str, Any]:
     return options | {"grid": grid, "price_usd_per_hour": price, "max_memory_bytes": memory}
 
 
-def _law(item: Candidate, *, at: int) -> str:
-    return item.quality[at].short
+def _law(candidate: Candidate, *, at: int) -> str:
+    return candidate.quality[at].short
 
 
 def _best_designs(answer: DesignAnswer) -> Table[Candidate]:
     """The best distinct designs, shared experts without decimals where all are whole."""
     question = answer.space.question
     shared = (
-        "{:.0f}" if all(item.n_shared == round(item.n_shared) for item in answer.top) else "{:.2f}"
+        "{:.0f}"
+        if all(candidate.n_shared == round(candidate.n_shared) for candidate in answer.top)
+        else "{:.2f}"
     )
     columns: tuple[Column[Candidate], ...] = (
         Column("N", attrgetter("n_experts")),
@@ -426,15 +429,15 @@ def _tell(answer: DesignAnswer, start: str) -> None:
     )
     for dial in answer.dials:
         out.say(f"  {losses_text(dial)}")
-    flipped = [item for item in answer.sensitivity if item.flips]
+    flipped = [change for change in answer.sensitivity if change.flips]
     out.say(f"\n{sensitivity_text(answer.sensitivity)}")
-    for item in flipped:
+    for change in flipped:
         cost = (
             "it is then not allowed"
-            if np.isnan(item.regret)
-            else f"keeping it costs {item.regret:.1%}"
+            if np.isnan(change.regret)
+            else f"keeping it costs {change.regret:.1%}"
         )
-        out.say(f"  {item.change}: {item.best_text} ({cost})")
+        out.say(f"  {change.change}: {change.best_text} ({cost})")
     out.say("")
     out.print_labelled("warning", answer.warnings)
     out.print_labelled("limit", answer.limits)

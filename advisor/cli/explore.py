@@ -151,9 +151,8 @@ def explore(ctx: click.Context, *, csv_file: Path | None, as_json: bool, **optio
         (modes[1], _RANK, "--models"),
     ):
         if not is_asked and (astray := _typed(ctx, names)):
-            raise AdvisorError(
-                f"{astray[0]} needs {needed}{'; --vary shows all of them' * (astray[0] == '--by')}"
-            )
+            remedy = "; --vary shows all of them" if astray[0] == "--by" else ""
+            raise AdvisorError(f"{astray[0]} needs {needed}{remedy}")
     if sum(modes) != 1:
         modes_of = "--vary FIELD=VALUES, --models all, or two to four models, each with --gpus"
         raise AdvisorError(f"give one of {modes_of}; e.g. `{example_of('explore')}`")
@@ -167,9 +166,9 @@ def _typed(ctx: click.Context, names: Set[str]) -> list[str]:
     """Those of some options that are typed, as they are typed."""
     typed = asked.typed_names(ctx) & names
     return [
-        {"model": "MODEL"}.get(one.name or "", one.opts[0])
-        for one in ctx.command.params
-        if one.name in typed
+        {"model": "MODEL"}.get(param.name or "", param.opts[0])
+        for param in ctx.command.params
+        if param.name in typed
     ]
 
 
@@ -238,26 +237,26 @@ def _placed(
         map(hardware_asked, varied.get("hardware_id", filter(None, (ctx.params["hardware_id"],))))
     )
     varied = varied | ({"hardware_id": hardware} if "hardware_id" in varied else {})
-    named = any(isinstance(count, str) for count in counts)
-    if "hardware_id" in varied and (named or isinstance(counts[0], asked.GpusOf)):
+    names_hardware = any(isinstance(count, str) for count in counts)
+    if "hardware_id" in varied and (names_hardware or isinstance(counts[0], asked.GpusOf)):
         raise AdvisorError(
             "--gpus names the accelerators that --vary hardware varies; say them once, e.g. 8xH200"
         )
-    if not named and not (
+    if not names_hardware and not (
         names & varied.keys() and all(isinstance(count, int) for count in counts)
     ):
         return varied, []
-    if twice := _typed(ctx, varied.keys() & names | ({"hardware_id"} if named else set())):
+    if twice := _typed(ctx, varied.keys() & names | ({"hardware_id"} if names_hardware else set())):
         raise AdvisorError(f"{twice[0]} is given and varied; leave it out")
-    machines = [asked.GpusOf(count, one) for one in hardware for count in counts]
-    if named:
-        machines = [asked.gpus_of(str(one)) for one in counts]
+    machines = [asked.GpusOf(count, hardware_id) for hardware_id in hardware for count in counts]
+    if names_hardware:
+        machines = [asked.gpus_of(str(count)) for count in counts]
     by_hand = bool((_PLACED - names) & (varied.keys() | typed))
-    if not machines or (by_hand and not named):
+    if not machines or (by_hand and not names_hardware):
         return varied, []
-    places = [{"hardware_id": one, "n_gpus": count} for count, one in machines]
-    for place, (count, one) in zip(places, () if by_hand else machines, strict=False):
-        node = gpus_of_node(load_hardware(one)) if one in hardware_ids() else count
+    places = [{"hardware_id": hardware_id, "n_gpus": count} for count, hardware_id in machines]
+    for place, (count, hardware_id) in zip(places, () if by_hand else machines, strict=False):
+        node = gpus_of_node(load_hardware(hardware_id)) if hardware_id in hardware_ids() else count
         place["tensor_parallel"] = usual_tensor_parallel(count, node)
     if not by_hand:
         ctx.meta[asked.ASSUMED] = [
@@ -332,19 +331,19 @@ def _plan(
     )
     left |= {"input_tokens", "output_tokens"} if "context_tokens" in varied else set()
     base = scenario.model_dump(exclude=left, exclude_none=True)
-    own = {DOCUMENTS[name]: {name: base.pop(name)} for name in DOCUMENTS if name in base}
+    documents = {DOCUMENTS[name]: {name: base.pop(name)} for name in DOCUMENTS if name in base}
     if to_files and (private := [name for name in base if FIELDS[name].is_private]):
         raise AdvisorError(
             f"{FIELDS[private[0]].flags[0].name} is not written to files; leave --output out"
         )
     axes = {name: values for name, values in varied.items() if name != "batch_size"}
     cases = tuple({**base, **place} for place in places) or (base,)
-    if places and "hardware_id" in own:
-        own.pop("hardware_id")
+    if places and "hardware_id" in documents:
+        documents.pop("hardware_id")
     plan = SweepPlan(cases, axes, varied.get("batch_size", (scenario.batch_size,)))
     return plan.own_named(
         lambda name, text: (
-            own[name] | {name: text} if name in own else own_fields(name, text, Path())
+            documents[name] | {name: text} if name in documents else own_fields(name, text, Path())
         )
     )
 
@@ -432,7 +431,8 @@ def _show_rows(plan: SweepPlan, csv_file: Path | None, as_json: bool) -> pd.Data
         out.say(f"{counted(len(rows), 'row')} written to {csv_file}")
     out.print_labelled("not possible", refused)
     lacks = kernel_warnings_of(
-        (one for index in range(plan.n_parts) for one in plan.part(index)), plan.batches[0]
+        (combination for index in range(plan.n_parts) for combination in plan.part(index)),
+        plan.batches[0],
     )
     for text, number in lacks.items():
         some = "" if number == plan.n_curves else f", {number} of {plan.n_curves} combinations"
@@ -447,14 +447,16 @@ def _unfit_texts(unfit: pd.DataFrame) -> Iterator[str]:
     where = ["model_id", "hardware_id", "n_gpus", "tensor_parallel", "expert_parallel"]
     for _, rows in unfit.groupby(where, sort=False):
         first = rows.iloc[0]
-        given = first[list(SETTINGS)].dropna().to_dict()
+        settings = first[list(SETTINGS)].dropna().to_dict()
         if str(first["model_id"]).startswith("own-") or str(first["hardware_id"]).startswith(
             "own-"
         ):
             continue
-        ranks = max(int(given.get("tensor_parallel", 1)), int(given.get("expert_parallel", 1)))
+        ranks = max(
+            int(settings.get("tensor_parallel", 1)), int(settings.get("expert_parallel", 1))
+        )
         scenario = build_scenario(
-            **given | {"n_gpus": ranks, "batch_size": int(first["batch_size"])}
+            **settings | {"n_gpus": ranks, "batch_size": int(first["batch_size"])}
         )
         wider = on_more_gpus(scenario)
         needs = (
@@ -482,24 +484,24 @@ _ANSWERS = {
 def _grid_table(best: pd.DataFrame, varied: Sequence[str], tiers: int) -> Table[Any]:
     """The varied fields, then the answer, a dash where the batch does not fit; the tier where there
     are several."""
-    shown = {
+    formats = {
         name: text for name, text in _ANSWERS.items() if name != _COST or best["usd"].notna().any()
     }
-    shown |= {"tier": "{tier}"} if tiers > 1 else {}
+    formats |= {"tier": "{tier}"} if tiers > 1 else {}
     rows = [
         (
             *(row[name] for name in varied),
-            *(text.format(**row) if row["fits"] else "-" for text in shown.values()),
+            *(text.format(**row) if row["fits"] else "-" for text in formats.values()),
         )
         for row in best.astype(object).where(best.notna(), None).to_dict("records")
     ]
     called = [FIELDS[name].flags[0].name.removeprefix("--") for name in varied]
     letters = (
         "".join("l" if FIELDS[name].kind is str else "r" for name in varied)
-        + "r" * len(shown.keys() - {"tier"})
+        + "r" * len(formats.keys() - {"tier"})
         + "l"
     )
-    return matrix((*called, *shown), rows, letters[: len(varied) + len(shown)])
+    return matrix((*called, *formats), rows, letters[: len(varied) + len(formats)])
 
 
 def _map(scenario: Scenario, varied: Mapping[str, tuple[Any, ...]], as_json: bool) -> None:
@@ -513,35 +515,35 @@ def _map(scenario: Scenario, varied: Mapping[str, tuple[Any, ...]], as_json: boo
         verdict,
     )
 
-    found = context_map(
+    speedup_map = context_map(
         scenario, varied["context_tokens"], varied.get("batch_size", (scenario.batch_size,))
     )
-    said = verdict(found, scenario.context_tokens, scenario.batch_size)
+    verdict_text = verdict(speedup_map, scenario.context_tokens, scenario.batch_size)
     if as_json:
         out.print_json(
             {
-                "verdict": said,
+                "verdict": verdict_text,
                 "scenario": scenario,
-                "says": turn_texts(found),
-                **map_document(found),
+                "says": turn_texts(speedup_map),
+                **map_document(speedup_map),
             }
         )
         return
-    out.say(said)
-    for text in turn_texts(found):
+    out.say(verdict_text)
+    for text in turn_texts(speedup_map):
         out.say(text)
     out.say("\nSpeedup and recommended K (-: does not fit in memory):")
-    out.print_table(map_table(found))
+    out.print_table(map_table(speedup_map))
     out.say("\nAttention's share of a plain step:")
-    out.print_table(share_table(found))
+    out.print_table(share_table(speedup_map))
     click.echo()
-    out.print_labelled("note", acceptance_texts(found))
-    row, _ = found.at(scenario.context_tokens, scenario.batch_size)
-    out.print_labelled("warning", found.setups[row].warnings)
+    out.print_labelled("note", acceptance_texts(speedup_map))
+    row, _ = speedup_map.at(scenario.context_tokens, scenario.batch_size)
+    out.print_labelled("warning", speedup_map.setups[row].warnings)
     words = [
         *asked.typed_words("context_tokens", "batch_size"),
         "--context",
-        str(found.contexts[-1]),
+        str(speedup_map.contexts[-1]),
     ]
     out.print_next({"K by batch at the longest": ["schedule", *words]})
 
@@ -560,11 +562,11 @@ def _compare(ctx: click.Context, csv_file: Path | None, as_json: bool) -> None:
     typed = asked.typed_names(ctx)
     if astray := _typed(ctx, {"model_id", "scenario_file", "example"}):
         raise AdvisorError(f"{astray[0]} is one more; name it beside the others")
-    given = {name: value for name, value in asked.take_scenario(ctx).items() if name in typed}
+    changes = {name: value for name, value in asked.take_scenario(ctx).items() if name in typed}
     show = out.progress("answering")
     advices = []
     for scenario in [
-        _named(text, given) for text in texts
+        _named(text, changes) for text in texts
     ]:  # all before any is answered: the last may not be readable
         advices.append(advise(scenario))
         show(len(advices) / len(texts))
@@ -576,7 +578,8 @@ def _compare(ctx: click.Context, csv_file: Path | None, as_json: bool) -> None:
         from advisor.cli.advise import advice_document
 
         answers = [
-            {"name": name} | advice_document(one) for name, one in zip(names, advices, strict=True)
+            {"name": name} | advice_document(advice)
+            for name, advice in zip(names, advices, strict=True)
         ]
         out.print_json({"finding": finding(advices, names), "scenarios": answers})
         return
@@ -586,9 +589,8 @@ def _compare(ctx: click.Context, csv_file: Path | None, as_json: bool) -> None:
         of = [
             name for name, advice in zip(names, advices, strict=True) if warning in advice.warnings
         ]
-        out.print_labelled(
-            "warning", [f"{'' if len(of) == len(names) else '; '.join(of) + ': '}{warning}"]
-        )
+        prefix = "" if len(of) == len(names) else f"{'; '.join(of)}: "
+        out.print_labelled("warning", [f"{prefix}{warning}"])
     fastest = max(range(len(texts)), key=lambda at: advices[at].recommendation.tokens_per_s_per_gpu)
     kind = (
         "--example"
@@ -648,8 +650,10 @@ def _rank(
         out.print_json(document(board, axis))
         return
     out.say(verdict(board))
-    if axis is None and (said := quality_text(board, "set --min-total-params or bring --scores")):
-        out.say(said)
+    if axis is None and (
+        quality_note := quality_text(board, "set --min-total-params or bring --scores")
+    ):
+        out.say(quality_note)
     if board.standings:
         out.say(f"{by_size(board)}\n".lstrip("\n"))
         out.print_table(table(board, top, axis))
@@ -714,37 +718,36 @@ def _question(
 
 def _configs(paths: Sequence[Path]) -> tuple[tuple[str, str], ...]:
     """The user's own models, each under a name of its own."""
-    found: dict[str, str] = {}
+    configs: dict[str, str] = {}
     for path in paths:
-        made = asked.scenario_from({"model_id": str(path), "drafter_id": "none"})
-        name = made.model_id
-        if made.model_config_json is None:
+        scenario = asked.scenario_from({"model_id": str(path), "drafter_id": "none"})
+        name = scenario.model_id
+        if scenario.model_config_json is None:
             raise AdvisorError(
                 f"--config {path}: no such file; shipped models are named with --models"
             )
-        if name in found or name in model_ids():
-            whose = "given twice" if name in found else "a shipped model's"
+        if name in configs or name in model_ids():
+            clash = "given twice" if name in configs else "a shipped model's"
             raise AdvisorError(
-                f"--config {path}: the name {name} is {whose}; rename the file's folder or the file"
+                f"--config {path}: the name {name} is {clash}; rename the file's folder or the file"
             )
-        found[name] = made.model_config_json
-    return tuple(found.items())
+        configs[name] = scenario.model_config_json
+    return tuple(configs.items())
 
 
 def _shared(values: dict[str, Any]) -> tuple[Scenario, tuple[str, str] | None]:
     """What all models share, and the user's drafter with its accepted length, None for what is
     known of each."""
     drafter_id = values.pop("drafter_id")
-    given = asked.given_acceptance(
+    acceptance = asked.given_acceptance(
         *(values.pop(name) for name in ("accepted_length", "acceptance", "acceptance_preset"))
     )
-    if given is not None and drafter_id in (None, "none"):
+    if acceptance is not None and drafter_id in (None, "none"):
         raise AdvisorError("--accepted-length needs --drafter, e.g. eagle3")
-    if given is None and drafter_id not in (None, "none"):
+    if acceptance is None and drafter_id not in (None, "none"):
         raise AdvisorError(
             f"--drafter {drafter_id} needs --accepted-length X@K, e.g. 2.73@3; or leave --drafter "
-            "out to use what is "
-            "known of each model"
+            "out to use what is known of each model"
         )
     if values["hardware_id"] is None:
         raise AdvisorError("the GPUs are missing; give --gpus, e.g. 8xH200, or --hardware")
@@ -757,7 +760,7 @@ def _shared(values: dict[str, Any]) -> tuple[Scenario, tuple[str, str] | None]:
             "drafter_id": "none",
         }
     )
-    return shared, None if drafter_id is None else (drafter_id, given or "0")
+    return shared, None if drafter_id is None else (drafter_id, acceptance or "0")
 
 
 _NO_MODEL = FIELDS["model_id"].default
@@ -777,8 +780,8 @@ def _scores(
     )
     listed: frozenset[str] | None = None
     for condition in where:
-        found = read.where(condition)
-        listed = found if listed is None else listed & found
+        matches = read.where(condition)
+        listed = matches if listed is None else listed & matches
     only_words = quality is None and least is None and bool(where)
     column = None if only_words else read.column(quality or read.columns[0])
     if column is None:

@@ -68,18 +68,21 @@ def ingest(
         out.write_file(rejects, parts[0][0] + b"\n" + b"".join(body for _, body in parts))
     kinds = [[rows for rows in read if rows.kind == kind] for kind in ("points", "kernels")]
     together = [combine(alike).result for alike in kinds if alike]
-    points = [one for one in together if one.kind == "points" and one.rows_kept]
-    usable = [refit_points(one.frame, stated) for one in points]
+    points = [table for table in together if table.kind == "points" and table.rows_kept]
+    usable = [refit_points(table.frame, stated) for table in points]
     if output is not None:
         if len(together) != 1:
-            found = " and ".join(one.kind for one in together) or "nothing that can be used"
+            kinds_read = (
+                " and ".join(table.kind for table in together) or "nothing that can be used"
+            )
             raise AdvisorError(
-                f"{output} is not written: the files hold {found}; --output takes files of one kind"
+                f"{output} is not written: the files hold {kinds_read}; --output takes files of "
+                "one kind"
             )
         out.write_file(output, csv_of(together[0].frame.dropna(axis=1, how="all")))
     if as_json:
-        more = [_summary(one) for one in together] if len(results) > len(together) else []
-        files = [_summary(item) for item in results]
+        more = [_summary(table) for table in together] if len(results) > len(together) else []
+        files = [_summary(result) for result in results]
         refits = [
             {"rows_used": len(used), "not_used": list(map(vars, refused))}
             for used, refused in usable
@@ -90,18 +93,18 @@ def ingest(
         _print_result(result)
     _print_failed(failed)
     if len(results) > len(together):
-        for one in together:
-            out.say(f"together, {counted(one.rows_kept, 'row')} read: {one.derived[-1]}")
-    for one, (used, refused) in zip(points, usable, strict=True):
+        for table in together:
+            out.say(f"together, {counted(table.rows_kept, 'row')} read: {table.derived[-1]}")
+    for table, (used, refused) in zip(points, usable, strict=True):
         click.echo(f"`fit` can use {counted(len(used), 'row')}")
         _say_borrowed(used)
         _print_reasons(
             "not used in the fit",
-            ((each.reason, one.own_line(each.line), each.rows) for each in refused),
+            ((each.reason, table.own_line(each.line), each.rows) for each in refused),
         )
     if output is not None:
         out.say(f"{counted(together[0].rows_kept, 'row')} written to {output}")
-    for plain in filter(None, (_plain_sweep_text(one, output) for one in together)):
+    for plain in filter(None, (_plain_sweep_text(table, output) for table in together)):
         out.say(plain)
     if len(together) == 1 and together[0].kind == "points":
         _lead_on(_lacks(together[0], paths), sum(len(used) for used, _ in usable))
@@ -140,11 +143,11 @@ def _read_all(paths: Sequence[Path], *given: Any) -> tuple[list[Measured], list[
     try:
         return reading.read_all(reading.files_in(paths), *given)
     except AdvisorError as error:
-        said, _, maps = str(error).partition(", e.g. --map ")
+        reason, _, maps = str(error).partition(", e.g. --map ")
         if not maps or EXAMPLE.endswith(maps):
             raise
         raise AdvisorError(
-            f"{said}, as you mean them: `advisor {_command()} --map {maps}`"
+            f"{reason}, as you mean them: `advisor {_command()} --map {maps}`"
         ) from error
 
 
@@ -162,12 +165,12 @@ def _lacks(rows: Measured, paths: Sequence[Path]) -> list[str]:
     lacks = {item.name: item.prefill for item in rows.result.missing if item.needed}
     files = [path for path in reading.files_in(paths) if lacks and str(path) != "-"]
     headers = [
-        one
+        header
         for path in files
-        for one in own_headers(path.name, reading.read_bytes(path))
-        if not one.native
+        for header in own_headers(path.name, reading.read_bytes(path))
+        if not header.native
     ]
-    alike = {one.ours: one.theirs for one in headers if one.ours in lacks}
+    alike = {header.ours: header.theirs for header in headers if header.ours in lacks}
     maps = [word for ours, theirs in alike.items() for word in ("--map", f"{theirs}={ours}")]
     return [
         *maps,
@@ -179,15 +182,14 @@ def _say_borrowed(points: Sequence[Point]) -> None:
     """Say which accepted length rows that state none take, where nobody measured their model with
     their drafter."""
     lengths = {
-        (one.question.scenario.acceptance)
-        for one in points
-        if one.question.acceptance_source == "other_model"
+        (point.question.scenario.acceptance)
+        for point in points
+        if point.question.acceptance_source == "other_model"
     }
     if lengths:
         out.say(
             f"borrowed: rows without an accepted length take {', '.join(sorted(lengths))}, the "
-            "median of their drafter "
-            "on other models; your own: --accepted-length X@K"
+            "median of their drafter on other models; your own: --accepted-length X@K"
         )
 
 
@@ -234,7 +236,8 @@ def fit(
     show(1.0)
     against = answer.reasons_against
     text = write_adjustment(adjustment_of(answer)) if force or not against else None
-    length = (own := measured_length(rows.result.frame)) or given["accepted_length"]
+    length_of_runs = measured_length(rows.result.frame)
+    length = length_of_runs or given["accepted_length"]
     if output is not None and text is not None:
         ran = {
             (each.scenario.model_id, each.scenario.drafter_id) for each in points if each.n_draft
@@ -242,18 +245,20 @@ def fit(
         of = refit_note(*ran.pop(), length) if length is not None and len(ran) == 1 else ""
         out.write_file(output, f"{text}\n{of}")
     if as_json:
-        said = {k: v for k, v in vars(answer).items() if k != "rows"} | {
+        document = {k: v for k, v in vars(answer).items() if k != "rows"} | {
             "warnings": rows.result.warnings
         }
-        said |= {"sentence": answer.sentence, "reasons_against": against, "refit": text}
-        out.print_json({**said, "rows": answer.rows.to_dict("records"), "moesd": small})
+        document |= {"sentence": answer.sentence, "reasons_against": against, "refit": text}
+        out.print_json({**document, "rows": answer.rows.to_dict("records"), "moesd": small})
     else:
         _print_failed(failed)
         _print_fit(answer, points, small, rows.own_line)
         if plain := _plain_sweep_text(rows.result, None):
             out.say(plain)
         words = (
-            _advise_words(points, paths, given, own) if text is None or output is not None else []
+            _advise_words(points, paths, given, length_of_runs)
+            if text is None or output is not None
+            else []
         )
         onward = {"why they differ": ["diagnose", *retyped(*_OF_FIT)]} if against else {}
         if text is not None and output is not None:
@@ -322,34 +327,33 @@ def _advise_words(
         values["acceptance"] = stated
     elif point.n_draft and point.accepted_length > 1:
         of = attrgetter("scenario.model_id", "scenario.drafter_id")
-        alike = [one for one in ran if of(one) == of(point)]
+        alike = [run for run in ran if of(run) == of(point)]
         lengths = (
-            pd.Series([one.accepted_length for one in alike])
-            .groupby([one.n_draft for one in alike])
+            pd.Series([run.accepted_length for run in alike])
+            .groupby([run.n_draft for run in alike])
             .median()
         )
         values["acceptance"] = ",".join(
             f"{length:.3g}@{k}" for k, length in lengths.items() if length > 1
         )
     elif point.n_draft:
-        values["acceptance"] = f"2@{max(one.n_draft for one in points)}"
+        values["acceptance"] = f"2@{max(run.n_draft for run in points)}"
         out.say(
             f"Drafts of made-up weights are refused: in {values['acceptance']} put your accepted "
             "length for 2."
         )
     scenario = point.scenario.model_copy(update=values)
-    asked = {"model_id": given["models"], "hardware_id": [given["hardware_id"]]}
     model = reading.document_path(
         "model_id",
         getattr(scenario, DOCUMENT_OF["model_id"]),
         reading.files_in(paths),
-        asked["model_id"],
+        given["models"],
     )
     hardware = reading.document_path(
         "hardware_id",
         getattr(scenario, DOCUMENT_OF["hardware_id"]),
         reading.files_in(paths),
-        asked["hardware_id"],
+        [given["hardware_id"]],
     )
     return [] if None in (model, hardware) else scenario_words(scenario, model, hardware)
 
@@ -372,11 +376,12 @@ def _rows_to_fit(
         given["accepted_length"], given["acceptance"], given["acceptance_preset"]
     )
     run = {name: given[name] for name in ("gpus", "engine", "drafter")}
-    own = reading.Own.given(given["models"], [hardware_id] if hardware_id else [], **run)
+    run_options = reading.Own.given(given["models"], [hardware_id] if hardware_id else [], **run)
     hardware_id = next(
-        (one.name for one in own.documents if one.column == "hardware_id"), hardware_id
+        (document.name for document in run_options.documents if document.column == "hardware_id"),
+        hardware_id,
     )
-    read, failed = _read_all(paths, given["values"], given["columns"], own)
+    read, failed = _read_all(paths, given["values"], given["columns"], run_options)
     rows = combine(read)
     if rows.kind != "points":
         raise AdvisorError(
@@ -418,14 +423,14 @@ def _plain_sweep_text(result: Measured, written: Path | None) -> str:
     if result.kind != "points" or not result.rows_kept:
         return ""
     plain = result.frame[result.frame["draft_tokens_k"].fillna(-1) == 0]
-    if plain["batch_size"].nunique() < _SWEPT:
+    n_batches = plain["batch_size"].nunique()
+    if n_batches < _SWEPT:
         return ""
     words = shlex.join(["ingest", *retyped(*_OF_FIT), "--output", "rows.csv"])
+    after = "" if written else f", after `advisor {words}`"
     return (
-        f"Plain decoding at {plain['batch_size'].nunique()} batches is among the rows: "
-        "`--plain-sweep "
-        f"{written or 'rows.csv'}` in `advise` predicts from those times themselves"
-        f"{'' if written else f', after `advisor {words}`'}."
+        f"Plain decoding at {n_batches} batches is among the rows: `--plain-sweep "
+        f"{written or 'rows.csv'}` in `advise` predicts from those times themselves{after}."
     )
 
 
@@ -445,7 +450,7 @@ def _summary(result: Measured) -> dict[str, Any]:
             name: getattr(result, name)
             for name in ("rows_refused", "ready", "missing", "derived", "warnings")
         },
-        "asked": [one.text for one in open_questions(result.rejects)],
+        "asked": [question.text for question in open_questions(result.rejects)],
         "rejects": result.rejects.head(200).to_dict("records"),
     }
 
@@ -462,8 +467,8 @@ def _print_result(result: Measured) -> None:
             f"{need}: --set {item.name}=...  {item.meaning}; missing in "
             f"{counted(item.rows, 'row')}{guess}"
         )
-    for asked in open_questions(result.rejects):
-        _item(f"needed: {asked.options}  {asked.text}")
+    for question in open_questions(result.rejects):
+        _item(f"needed: {question.options}  {question.text}")
     for text in result.derived:
         _item(f"{text}")
     if result.kind == "points" and (length := measured_length(result.frame)) is not None:
@@ -497,8 +502,8 @@ def _print_said(result: Measured) -> None:
         if text.startswith(tuple(NAME_COLUMNS)) or "as you say" in text:
             out.say(f"read: {text}")
     out.print_labelled("warning", result.warnings)
-    for asked in open_questions(result.rejects):
-        out.say(f"needed, with {asked.options}: {asked.text}")
+    for question in open_questions(result.rejects):
+        out.say(f"needed, with {question.options}: {question.text}")
     if result.kind == "points":
         means = result.frame[["input_tokens", "output_tokens"]].to_numpy(dtype=float, na_value=0.0)
         rounded = int((means % 1 != 0).any(axis=1).sum())
@@ -513,45 +518,49 @@ def _acceptances(result: Measured) -> list[tuple[int, str]]:
     position."""
     if result.kind != "points":
         return []
-    found = []
+    rates_by_line = []
     for line, text in (
         result.frame["acceptance_by_position"].dropna().drop_duplicates().head(3).items()
     ):
         try:
-            found.append((result.own_line(int(line)), rates_from_list(text).text))
+            rates_by_line.append((result.own_line(int(line)), rates_from_list(text).text))
         except AdvisorError as error:
-            found.append((result.own_line(int(line)), f"not possible: {error}"))
-    return found
+            rates_by_line.append((result.own_line(int(line)), f"not possible: {error}"))
+    return rates_by_line
 
 
 def _print_reasons(label: str, rows: Iterable[tuple[str, int, int]]) -> None:
     """Reasons (reason, line, number of rows) with the number of rows and the first lines, most rows
     first."""
     for reason, lines in alike(rows):
-        shown = ", ".join(map(str, [*dict.fromkeys(lines)][:5])) + (
+        lines_text = ", ".join(map(str, [*dict.fromkeys(lines)][:5])) + (
             ", ..." if len(lines) > 5 else ""
         )
-        out.print_labelled(f"{label}, {counted(len(lines), 'row')} (line {shown})", [reason])
+        out.print_labelled(f"{label}, {counted(len(lines), 'row')} (line {lines_text})", [reason])
 
 
 def _points(file: Path, given: Mapping[str, Any]) -> tuple[GivenRows, pd.DataFrame, dict[str, str]]:
     """Rows of a CSV as given, as asked of the model, and the values that fill their empty cells."""
-    found = reading.read_points(file, given["columns"])
-    named = {name: given[name] for name in ("engine", "drafter") if given[name] is not None}
-    said = dict(map(reading.pair, given["values"])) | reading.of_gpus(given["gpus"]) | named
-    asked = reading.with_own(found.asked, given["models"], given["hardware"], file.parent)
+    given_rows = reading.read_points(file, given["columns"])
+    names = {name: given[name] for name in ("engine", "drafter") if given[name] is not None}
+    values = dict(map(reading.pair, given["values"])) | reading.of_gpus(given["gpus"]) | names
+    questions = reading.with_own(given_rows.asked, given["models"], given["hardware"], file.parent)
     stated = given_acceptance(given["accepted_length"], None, None)
-    return found, reading.with_length(asked, said, stated) if stated else asked, said
+    return (
+        given_rows,
+        reading.with_length(questions, values, stated) if stated else questions,
+        values,
+    )
 
 
 @contextmanager
-def _naming_what_lacks(asked: pd.DataFrame, said: Mapping[str, str]) -> Iterator[None]:
-    """Add to a refusal the command that says what the rows lack. said : columns that --set
+def _naming_what_lacks(questions: pd.DataFrame, values: Mapping[str, str]) -> Iterator[None]:
+    """Add to a refusal the command that says what the rows lack. values : columns that --set
     fills."""
     try:
         yield
     except AdvisorError as error:
-        lacks = [name for name in NEEDED_COLUMNS if name not in {*asked.columns, *said}]
+        lacks = [name for name in NEEDED_COLUMNS if name not in {*questions.columns, *values}]
         if not lacks:
             raise
         whole = _command(*reading.lacking_words(dict.fromkeys(lacks)))
@@ -587,22 +596,22 @@ def predict(file: Path, output: Path | None, as_json: bool, **given: Any) -> Non
     An accepted_length is borrowed, with a wider likely range, unless accepted_length_same_run is 1;
     a row without one gets the median of its drafter over other models, as in `validate`.
     """
-    found, asked, said = _points(file, given)
+    given_rows, questions, values = _points(file, given)
     show = out.progress("predicting")
-    with _naming_what_lacks(asked, said):
+    with _naming_what_lacks(questions, values):
         answers = predict_rows(
-            asked, said, other_models=True, refused=found.refused, on_progress=show
+            questions, values, other_models=True, refused=given_rows.refused, on_progress=show
         )
     show(1.0)
     answers = answers[list(PREDICTED_COLUMNS)]
-    if "speedup" in asked:
-        measured = pd.to_numeric(asked["speedup"], errors="coerce").reset_index(drop=True)
+    if "speedup" in questions:
+        measured = pd.to_numeric(questions["speedup"], errors="coerce").reset_index(drop=True)
         ratio = measured / pd.to_numeric(answers["predicted_speedup"], errors="coerce")
         answers.insert(1, _RATIO, ratio.where(np.isfinite(ratio) & (ratio > 0)))
     left_out = int(answers["predicted_speedup"].isna().sum())
     if left_out == len(answers):
         _raise_none_predicted(answers["predicted_reason"])
-    before = found.given.drop(
+    before = given_rows.given.drop(
         columns=[*PREDICTED_COLUMNS, _RATIO], errors="ignore"
     )  # of an earlier prediction
     rows = pd.concat([before.reset_index(drop=True), answers], axis=1)
@@ -630,15 +639,17 @@ def validate(file: Path | None, as_json: bool, **given: Any) -> None:
     if file is None:
         if any(given[name] for name in reading.OF_ROWS[1:]):
             raise AdvisorError("--map, --model, --gpus and what else is said of rows need FILE")
-        said = dict(map(reading.pair, given["values"]))
-        result = validate_points(judged_rows(), said, on_progress=show)
+        values = dict(map(reading.pair, given["values"]))
+        result = validate_points(judged_rows(), values, on_progress=show)
     else:
-        found, asked, said = _points(file, given)
-        if "speedup" not in asked:
-            asked = reading.with_speedups(asked, file, said, given["columns"])
-        marked = found.given.get("defect", "")
-        with _naming_what_lacks(asked, said):
-            result = validate_points(asked.assign(defect=marked), said, found.refused, show)
+        given_rows, questions, values = _points(file, given)
+        if "speedup" not in questions:
+            questions = reading.with_speedups(questions, file, values, given["columns"])
+        marked = given_rows.given.get("defect", "")
+        with _naming_what_lacks(questions, values):
+            result = validate_points(
+                questions.assign(defect=marked), values, given_rows.refused, show
+            )
     show(1.0)
     if file is not None and result.n_refused == len(result.rows):
         _raise_none_predicted(result.rows["predicted_reason"])
@@ -663,8 +674,8 @@ def validate(file: Path | None, as_json: bool, **given: Any) -> None:
         )
         click.echo()
     groups = [
-        (_GROUPS.get(name, name), one)
-        for name, one in (*result.by_acceptance.items(), *result.by_tier.items())
+        (_GROUPS.get(name, name), errors)
+        for name, errors in (*result.by_acceptance.items(), *result.by_tier.items())
     ]
     out.say("Errors of the predicted speedup, each source counted alike:")
     out.print_table(_errors_table("rows", [("all rows", result.overall), *groups]))
@@ -735,14 +746,14 @@ def alike(rows: Iterable[tuple[str, int, int]]) -> list[tuple[str, list[int]]]:
     for reason, line, number in rows:
         group = groups.setdefault(_PARTICULAR.sub("#", reason), {})
         group.setdefault(reason, []).extend([line] * number)
-    told = []
+    reasons = []
     for group in groups.values():
         others = len(group) - 1
         more = f" (and {others:,} more that differ in numbers or names)" if others else ""
-        told.append(
+        reasons.append(
             (next(iter(group)) + more, [line for lines in group.values() for line in lines])
         )
-    return sorted(told, key=lambda each: -len(each[1]))
+    return sorted(reasons, key=lambda each: -len(each[1]))
 
 
 _ERRORS = {
@@ -763,10 +774,10 @@ def _errors_table(label: str, rows: Iterable[tuple[str, Errors]]) -> Table[dict[
         )
         for heading, name in _ERRORS.items()
     )
-    named = Column[dict[str, Any]](label, itemgetter(label), words=True)
+    name_column = Column[dict[str, Any]](label, itemgetter(label), words=True)
     return Table(
-        (named, Column("n", itemgetter("n")), *shares),
-        [{label: name, **vars(one)} for name, one in rows],
+        (name_column, Column("n", itemgetter("n")), *shares),
+        [{label: name, **vars(errors)} for name, errors in rows],
     )
 
 

@@ -188,15 +188,15 @@ def given_documents(
     A path may be that of a scenario file or JSON answer that carries one. Raises AdvisorError for a
     file that is none.
     """
-    found = []
+    documents = []
     ids = []
     for text in filter(None, options):
         if text.endswith(".json") or is_there(Path(text)):
-            found.append(_document(column, Path(text), text))
+            documents.append(_document(column, Path(text), text))
         else:
             check_named(column, text)
             ids.append(text)
-    return found, ids
+    return documents, ids
 
 
 def cell_documents(frame: pd.DataFrame, folder: Path) -> list[OwnDocument]:
@@ -216,10 +216,10 @@ def cell_documents(frame: pd.DataFrame, folder: Path) -> list[OwnDocument]:
             if places:
                 out.append(_document(column, places[0], name))
             elif name.endswith(".json") and not known:
+                option = "--model" if column == "model_id" else "--hardware"
                 raise AdvisorError(
                     f"{column} {name!r} names a file that is neither in {folder} nor here; put "
-                    f"{_FILES[column]} there, "
-                    f"or give it as {'--model' if column == 'model_id' else '--hardware'} PATH"
+                    f"{_FILES[column]} there, or give it as {option} PATH"
                 )
     return out
 
@@ -262,13 +262,17 @@ def with_own(
     An option that gives an id, or one document for names that nothing explains, fills empty cells
     as well.
     """
-    own = Own.given(models, hardware)
-    named = {name for name, options in (("hardware_id", hardware), ("model_id", models)) if options}
-    for column, text in (dict.fromkeys(sorted(named), "") | dict(own.values)).items():
+    run_options = Own.given(models, hardware)
+    option_columns = {
+        name for name, options in (("hardware_id", hardware), ("model_id", models)) if options
+    }
+    for column, text in (
+        dict.fromkeys(sorted(option_columns), "") | dict(run_options.values)
+    ).items():
         frame = frame.assign(
             **{column: frame.get(column, pd.Series("", frame.index)).replace("", text)}
         )
-    frame = own_frame(frame, own.documents)[0]
+    frame = own_frame(frame, run_options.documents)[0]
     return own_frame(frame, (), cell_documents(frame, folder))[0]
 
 
@@ -300,12 +304,16 @@ def with_speedups(
         file, [f"{name}={value}" for name, value in said.items() if name in fills], columns
     )
     print_labelled("warning", rows.result.warnings, err=True)
-    found = (
+    speedups = (
         rows.result.frame["speedup"].dropna().map(str)
         if rows.kind == "points"
         else pd.Series(dtype=str)
     )
-    return frame.assign(speedup=found.reindex(frame.index, fill_value="")) if len(found) else frame
+    return (
+        frame.assign(speedup=speedups.reindex(frame.index, fill_value=""))
+        if len(speedups)
+        else frame
+    )
 
 
 def _holds(place: Path, column: str) -> bool:
@@ -364,9 +372,9 @@ class Own:
         documents: list[OwnDocument] = []
         values = []
         for column, options in (("model_id", models), ("hardware_id", hardware)):
-            found, ids = given_documents(column, options)
-            documents += found
-            values += [(column, ids[0])] if len(ids) == 1 and not found else []
+            column_documents, ids = given_documents(column, options)
+            documents += column_documents
+            values += [(column, ids[0])] if len(ids) == 1 and not column_documents else []
         values += [
             *of_gpus(gpus).items(),
             *((name, text) for name, text in names.items() if text is not None),
@@ -382,10 +390,10 @@ def read_all(
     read = []
     failed = []
     seen = dict[str, str]()
-    given = [_values_of(number, values, len(files)) for number in range(len(files))]
-    for file, said in zip(files, given, strict=True):
+    values_by_file = [_values_of(number, values, len(files)) for number in range(len(files))]
+    for file, file_values in zip(files, values_by_file, strict=True):
         try:
-            rows = read_rows(file, said, columns, own)
+            rows = read_rows(file, file_values, columns, own)
         except AdvisorError as error:
             if len(files) == 1:
                 raise
@@ -436,18 +444,18 @@ def read_rows(
 ) -> Measured:
     """A benchmark result with headers and names resolved and missing context filled in. Raises
     AdvisorError."""
-    own = own or Own()
+    run_options = own or Own()
     rows = read_upload(file.name, read_bytes(file), columns=mapped(columns))
-    given = dict(pair(text) for text in values)
-    if length := given.get("accepted_length"):
+    column_values = dict(pair(text) for text in values)
+    if length := column_values.get("accepted_length"):
         raise AdvisorError(
             f"--set accepted_length={length}: give --accepted-length {length}@K, K as it was "
             "counted at"
         )
-    rows = with_given(rows, given)
+    rows = with_given(rows, column_values)
     if rows.kind == "points":
-        rows = complete(rows, dict(own.values))
-        rows = own_rows(rows, own.documents, cell_documents(rows.frame, file.parent))
+        rows = complete(rows, dict(run_options.values))
+        rows = own_rows(rows, run_options.documents, cell_documents(rows.frame, file.parent))
     return resolve_names(rows)
 
 
@@ -468,8 +476,8 @@ def _with_k(data: bytes) -> bytes:
     """A CSV that lacks a column of K alone, with one of zeros. Empty for any other file."""
     head, *rows = data.decode("utf-8-sig", errors="replace").splitlines() or [""]
     mark = max(",;\t", key=head.count)
-    found = [match_header(name, "points") for name in head.split(mark)]
-    if None in found or "draft_tokens_k" in {one[0] for one in found if one}:
+    matches = [match_header(name, "points") for name in head.split(mark)]
+    if None in matches or "draft_tokens_k" in {match[0] for match in matches if match}:
         return b""
     return "\n".join(
         [f"{head}{mark}draft_tokens_k", *(f"{row}{mark}0" for row in rows if row)]
@@ -517,7 +525,7 @@ def files_in(paths: Sequence[Path]) -> list[Path]:
 def read_points(path: Path, columns: Sequence[str] = ()) -> GivenRows:
     """A CSV of measured points, what is odd about it on standard error. Raises AdvisorError for
     anything else."""
-    found = read_given(path.name, read_bytes(path), mapped(columns))
-    for text in found.warnings:
+    rows = read_given(path.name, read_bytes(path), mapped(columns))
+    for text in rows.warnings:
         click.echo(f"warning: {text}", err=True)
-    return found
+    return rows

@@ -151,16 +151,16 @@ def print_table(table: Table[Any]) -> None:
     from advisor.show.table import GAP
 
     width = shutil.get_terminal_size((WIDTH, 24)).columns
-    shown, left_out = table.within(width)
+    visible, left_out = table.within(width)
     console = Console(width=width, highlight=False, markup=False)
     grid = Grid(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="cyan")
     for label, letter, characters in zip(
-        shown.header, shown.align, shown.widths(width), strict=True
+        visible.header, visible.align, visible.widths(width), strict=True
     ):
         grid.add_column(
             label, justify="left" if letter == "l" else "right", width=characters, overflow="fold"
         )
-    for cells in shown.cells:
+    for cells in visible.cells:
         grid.add_row(
             *cells, style="bold" if "recommended" in cells and not console.no_color else None
         )

@@ -42,9 +42,11 @@ def model_fields(text: str) -> dict[str, Any]:
 def assume(text: str) -> None:
     """Say on standard error, once a command, what is taken for the user."""
     context = click.get_current_context(silent=True)
-    said: set[str] = set() if context is None else context.meta.setdefault("advisor.assumed", set())
-    if text not in said:
-        said.add(text)
+    assumptions: set[str] = (
+        set() if context is None else context.meta.setdefault("advisor.assumed", set())
+    )
+    if text not in assumptions:
+        assumptions.add(text)
         print_labelled("assumed", [text], err=True)
 
 
@@ -65,11 +67,11 @@ def hardware_asked(text: str) -> str:
     """Id of an accelerator by the name typed. Of several boards, says which is taken."""
     if text in hardware_ids():
         return text
-    found = hardware_named(text)
-    others = [name for name in boards_named(text) if name != found]
+    hardware_id = hardware_named(text)
+    others = [name for name in boards_named(text) if name != hardware_id]
     if others:
-        assume(f"{text} is {hardware_label(found)} (others: {', '.join(others)})")
-    return found
+        assume(f"{text} is {hardware_label(hardware_id)} (others: {', '.join(others)})")
+    return hardware_id
 
 
 def hardware_fields(text: str) -> dict[str, Any]:

@@ -166,32 +166,32 @@ def report(
 def _sections(advice: Advice, asked: Mapping[str, Any]) -> dict[str, Any]:
     """The sections that options add or leave out, and the names for the launch lines."""
     scenario = advice.scenario
-    found = {name: asked[name] for name in ("served_model", "draft_model")}
+    sections = {name: asked[name] for name in ("served_model", "draft_model")}
     if not asked["no_checks"]:
-        found["validation"] = _known_errors(advice)
+        sections["validation"] = _known_errors(advice)
     if not asked["brief"]:
         by_context = k_by_context(
             scenario.context_tokens, advice.k_by_batch, curves_at(advice.setup, advice.curve)
         )
-        found |= {
+        sections |= {
             "steps": next_steps(advice),
             "over_context": context_map(scenario),
             "k_by_context": by_context,
         }
     if asked["models"]:
         wanted = ModelFilter(min_total_params=asked["min_total_params"])
-        found["board"] = leaderboard(
+        sections["board"] = leaderboard(
             replace(question_of(scenario, asked["usd_per_hour"]), wanted=wanted)
         )
     if asked["measured"]:
-        found["diagnosis"] = _diagnosis(asked["measured"], scenario)
+        sections["diagnosis"] = _diagnosis(asked["measured"], scenario)
     if asked["regions"]:
-        found["regions"] = region_map(scenario)
+        sections["regions"] = region_map(scenario)
     if asked["swept"]:
-        found["swept"] = sweep_view(
+        sections["swept"] = sweep_view(
             read_sweep_files(asked["swept"]), scenario.max_tpot_ms, scenario.model_dump()
         )
-    return found
+    return sections
 
 
 def _diagnosis(files: Sequence[Path], scenario: Scenario) -> DiagnosisView:
@@ -224,14 +224,14 @@ def _format_of(output: Path) -> Format:
     for form in FORMATS:
         if ending == form:
             return form
-    said = (
+    problem = (
         f"ends in .{ending}, which is no report format"
         if ending
         else "has no ending that names a format"
     )
     raise AdvisorError(
-        f"--output {output.name} {said}; end it in {', '.join(f'.{form}' for form in FORMATS)}, "
-        "or give --format"
+        f"--output {output.name} {problem}; end it in "
+        f"{', '.join(f'.{form}' for form in FORMATS)}, or give --format"
     )
 
 
@@ -289,8 +289,8 @@ def profile(options: tuple[str, ...]) -> None:
     Exits 0 when the sweep is complete, 2 on bad input, 3 when it is not complete. Needs torch, or
     the engine.
     """
-    asked = {option.split("=")[0] for option in options}
-    if "--engine" in asked:
+    option_names = {option.split("=")[0] for option in options}
+    if "--engine" in option_names:
         python = engine_python() or sys.executable
         sys.exit(
             engine_profiler(
@@ -301,7 +301,7 @@ def profile(options: tuple[str, ...]) -> None:
                 lambda text: load_hardware(hardware_named(text)),
             )
         )
-    if not asked & {"-h", "--help"} and find_spec("torch") is None:
+    if not option_names & {"-h", "--help"} and find_spec("torch") is None:
         raise AdvisorError(TORCH_MISSING)
     sys.exit(profiler(list(options)))
 

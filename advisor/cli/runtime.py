@@ -49,7 +49,7 @@ def schedule(
 ) -> None:
     """K by batch size, by context where that matters, and the gain over the best single K."""
     weighed = BatchHistogram.from_text(histogram) if histogram is not None else None
-    found = schedule_for(
+    runtime_schedule = schedule_for(
         scenario, contexts_from_text(contexts) if contexts is not None else (), weighed
     )
     if as_json:
@@ -58,34 +58,35 @@ def schedule(
                 "scenario": scenario,
                 "scenario_hash": scenario.hash,
                 "context_tokens": scenario.context_tokens,
-                "k_by_batch": [range_values(item) for item in found.ranges],
-                "k_by_batch_says": found.texts,
-                "k_by_context": context_values(found.at_contexts),
-                "gain": found.gain,
-                "warnings": found.setup.warnings,
+                "k_by_batch": [range_values(item) for item in runtime_schedule.ranges],
+                "k_by_batch_says": runtime_schedule.texts,
+                "k_by_context": context_values(runtime_schedule.at_contexts),
+                "gain": runtime_schedule.gain,
+                "warnings": runtime_schedule.setup.warnings,
             }
         )
         return
-    out.print_table(k_by_batch_table(found.ranges, scenario.max_tpot_ms is not None))
-    out.say(" ".join((*found.texts, schedule_rule(scenario.max_tpot_ms))))
-    at = found.at_contexts
-    if at.matters or found.others is not None:
+    out.print_table(k_by_batch_table(runtime_schedule.ranges, scenario.max_tpot_ms is not None))
+    out.say(" ".join((*runtime_schedule.texts, schedule_rule(scenario.max_tpot_ms))))
+    at = runtime_schedule.at_contexts
+    if at.matters or runtime_schedule.others is not None:
         out.say("\nRecommended K by batch and tokens of context (-: does not fit):")
         out.print_table(k_by_context_table(at))
     out.say(at.text)
-    if found.gain is not None:
-        gain = found.gain
+    if runtime_schedule.gain is not None:
+        gain = runtime_schedule.gain
         out.say(
             f"\nOn your histogram: {gain.schedule_speedup:.3f}x, against "
             f"{gain.best_static_speedup:.3f}x with "
             f"K = {gain.best_static_k} throughout, the best single K: {gain.gain:+.1%}."
         )
-    out.say(f"\nTable: context {scenario.context_tokens:,}. {accepted_length_text(found.setup)}")
-    out.print_labelled("warning", found.setup.warnings)
+    length_text = accepted_length_text(runtime_schedule.setup)
+    out.say(f"\nTable: context {scenario.context_tokens:,}. {length_text}")
+    out.print_labelled("warning", runtime_schedule.setup.warnings)
     if scenario.drafter_id != "none":
         head = (
             ["--draft-model", DRAFT_MODEL_PLACEHOLDER]
-            if needs_draft_model(found.setup, scenario.engine)
+            if needs_draft_model(runtime_schedule.setup, scenario.engine)
             else []
         )
         out.print_next(
@@ -120,51 +121,61 @@ def export(
 
     The engine's own rules check it.
     """
-    found = schedule_for(scenario)
-    ranges = found.ranges if by_batch else found.to_serve
+    runtime_schedule = schedule_for(scenario)
+    ranges = runtime_schedule.ranges if by_batch else runtime_schedule.to_serve
     if static_k is not None:
-        ranges = static_ranges(found.values, static_k, found.ranges[-1].batch_end)
-    contexts = found.at_contexts if static_k is None else None
-    made = export_scenario(
-        found.setup, ranges, scenario.engine, folder=output, contexts=contexts, **launch
+        ranges = static_ranges(
+            runtime_schedule.values, static_k, runtime_schedule.ranges[-1].batch_end
+        )
+    contexts = runtime_schedule.at_contexts if static_k is None else None
+    exported = export_scenario(
+        runtime_schedule.setup, ranges, scenario.engine, folder=output, contexts=contexts, **launch
     )
-    files = write_export(made, output)
-    said = _said_of_export(found, by_batch) if static_k is None else ()
+    files = write_export(exported, output)
+    gain_texts = _said_of_export(runtime_schedule, by_batch) if static_k is None else ()
     if as_json:
         out.print_json(
             {
-                "engine": made.engine,
-                "config": made.config,
-                "launch_line": made.launch_line,
+                "engine": exported.engine,
+                "config": exported.config,
+                "launch_line": exported.launch_line,
                 "files": [str(file) for file in files],
-                "warnings": (*found.setup.warnings, *made.warnings),
+                "warnings": (*runtime_schedule.setup.warnings, *exported.warnings),
                 "k_by_batch": [range_values(item) for item in ranges],
-                "k_by_batch_says": said,
+                "k_by_batch_says": gain_texts,
                 "scenario_hash": scenario.hash,
             }
         )
         return
     for file in files:
         click.echo(f"wrote {file}")
-    click.echo(f"\n{made.launch_line}\n")
-    for text in (*said, accepted_length_text(found.setup)):
+    click.echo(f"\n{exported.launch_line}\n")
+    for text in (*gain_texts, accepted_length_text(runtime_schedule.setup)):
         out.say(text)
-    told = [text for text in made.warnings if text.startswith(("checked by", "note: "))]
-    out.print_labelled("note", [text.removeprefix("note: ") for text in told])
-    told += [text for text in made.warnings if f"{text}." in found.setup.warnings]
-    out.print_labelled(
-        "warning", (*found.setup.warnings, *(text for text in made.warnings if text not in told))
-    )
+    notes = [text for text in exported.warnings if text.startswith(("checked by", "note: "))]
+    out.print_labelled("note", [text.removeprefix("note: ") for text in notes])
+    setup_warnings = runtime_schedule.setup.warnings
+    repeated = [text for text in exported.warnings if f"{text}." in setup_warnings]
+    warnings = [text for text in exported.warnings if text not in (*notes, *repeated)]
+    out.print_labelled("warning", (*setup_warnings, *warnings))
 
 
-def _said_of_export(found: RuntimeSchedule, by_batch: bool) -> tuple[str, ...]:
+def _said_of_export(runtime_schedule: RuntimeSchedule, by_batch: bool) -> tuple[str, ...]:
     """What the schedule gains. Where a plain server is written in its place, why."""
     plain = (
-        "" if by_batch else plain_text(found.ranges, found.setup.scenario.batch_size, found.n_draft)
+        ""
+        if by_batch
+        else plain_text(
+            runtime_schedule.ranges,
+            runtime_schedule.setup.scenario.batch_size,
+            runtime_schedule.n_draft,
+        )
     )
-    one_k = by_batch and len({item.k_running for item in found.ranges}) == 1
-    one = ("--by-batch finds one K for all batches, so no table of K is written.",) if one_k else ()
-    return (plain,) if plain else found.texts + one
+    one_k = by_batch and len({item.k_running for item in runtime_schedule.ranges}) == 1
+    one_k_note = (
+        ("--by-batch finds one K for all batches, so no table of K is written.",) if one_k else ()
+    )
+    return (plain,) if plain else runtime_schedule.texts + one_k_note
 
 
 @click.command(cls=ScenarioCommand)
@@ -243,17 +254,17 @@ def simulate(
         recorded_steps = recorded(
             read_file(trace, MAX_TRACE_BYTES, "a trace of accepted drafts"), shown_path(trace)
         )
-    found = schedule_for(scenario)
-    costs = costs_of(found.curve)
-    acceptance = process_of(kind, costs, found.ranges, recorded_steps, **passages)
+    runtime_schedule = schedule_for(scenario)
+    costs = costs_of(runtime_schedule.curve)
+    acceptance = process_of(kind, costs, runtime_schedule.ranges, recorded_steps, **passages)
     show = out.progress("simulating")
-    report = simulate_policies(costs, found.ranges, acceptance, plan, on_policy=show)
+    report = simulate_policies(costs, runtime_schedule.ranges, acceptance, plan, on_policy=show)
     show(1)
     if as_json:
         names = ("plan", "requests", "complete", "best_static_k")
-        said = {name: getattr(report, name) for name in names} | {"policies": report.outcomes}
-        asked = {"scenario": scenario, "scenario_hash": scenario.hash, "process": kind}
-        out.print_json(asked | said | {"warnings": found.setup.warnings})
+        outcome = {name: getattr(report, name) for name in names} | {"policies": report.outcomes}
+        question = {"scenario": scenario, "scenario_hash": scenario.hash, "process": kind}
+        out.print_json(question | outcome | {"warnings": runtime_schedule.setup.warnings})
         return
     out.print_table(Table(_POLICIES, report.outcomes))
     out.say(
@@ -264,8 +275,8 @@ def simulate(
     )
     out.say(report.load_note)
     if kind != "trace":
-        out.say(accepted_length_text(found.setup))
-    out.print_labelled("warning", found.setup.warnings)
+        out.say(accepted_length_text(runtime_schedule.setup))
+    out.print_labelled("warning", runtime_schedule.setup.warnings)
     if not report.complete:
         out.say(
             f"note: {plan.iterations} iterations ended before all requests were served; raise "

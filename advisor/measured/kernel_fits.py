@@ -260,8 +260,8 @@ def sample_counts(
     if n_active > n_experts or n_experts % expert_parallel or n_tokens < 1 or exponent == 1.0:
         raise AdvisorError(
             f"cannot sample a load for tokens={n_tokens}, N={n_experts}, k={n_active}, "
-            f"ep={expert_parallel}, "
-            f"exponent={exponent}; expected tokens >= 1, k <= N, ep dividing N, exponent not 1"
+            f"ep={expert_parallel}, exponent={exponent}; expected tokens >= 1, k <= N, ep "
+            "dividing N, exponent not 1"
         )
     # The generator draws its weights from another range once experts have more than a token each.
     crowded = n_tokens * n_active > n_experts

@@ -60,11 +60,11 @@ def _folders(root: Path) -> list[Path]:
         raise AdvisorError(
             f"the measurements folder {root} is missing; restore it from the repository"
         )
-    named = ("meta.yaml", "progress.json")
+    marker_files = ("meta.yaml", "progress.json")
     return sorted(
         child
         for child in root.iterdir()
-        if data_file(child) or any((child / name).exists() for name in named)
+        if data_file(child) or any((child / name).exists() for name in marker_files)
     )
 
 
@@ -254,8 +254,7 @@ def read_sweep(folder: Path) -> ProfilerSweep:
     if (len(rows), measured) != (meta.rows, meta.measured_rows):
         raise AdvisorError(
             f"{file} has {len(rows)} rows, {measured} of them measured; meta.yaml says "
-            f"{meta.rows} and "
-            f"{meta.measured_rows}: restore the two files together"
+            f"{meta.rows} and {meta.measured_rows}: restore the two files together"
         )
     return ProfilerSweep(folder.name, meta, rows, hashlib.sha256(raw).hexdigest())
 

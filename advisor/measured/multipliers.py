@@ -41,9 +41,11 @@ OWN_OVERHEAD_LOG_SD = math.log(10.0) / BAND_SIGMAS
 the shipped ones were fitted on servers of data-centre GPUs and nobody measured this host (assumed).
 [-]"""
 OF_A_HOST = tuple(
-    dict.fromkeys(one.factor for one in OVERHEADS if one.bound == "host" and one.factor)
+    dict.fromkeys(
+        overhead.factor for overhead in OVERHEADS if overhead.bound == "host" and overhead.factor
+    )
 )
-_KERNEL_FACTORS = tuple(dict.fromkeys(one.factor for one in KERNELS))
+_KERNEL_FACTORS = tuple(dict.fromkeys(kernel.factor for kernel in KERNELS))
 
 
 @dataclass(frozen=True)
@@ -69,9 +71,11 @@ class Posterior:
 def multiplier_prior(points: Sequence[Point]) -> MultiplierPrior:
     """Spread of the shipped fits that the points' predictions rest on, the widest of several."""
     # Shipped spreads are of servers: for the user's own accelerator they would be far too narrow.
-    own = all(point.scenario.hardware_json is not None for point in points)
+    on_own_hardware = all(point.scenario.hardware_json is not None for point in points)
     overhead = (
-        OWN_OVERHEAD_LOG_SD if own else max(point.setup.costs.overhead_log_sd for point in points)
+        OWN_OVERHEAD_LOG_SD
+        if on_own_hardware
+        else max(point.setup.costs.overhead_log_sd for point in points)
     )
     widths = dict.fromkeys(NAMES, overhead)
     setups = list({id(point.setup): point.setup for point in points}.values())
@@ -83,9 +87,9 @@ def multiplier_prior(points: Sequence[Point]) -> MultiplierPrior:
     covariance = np.diag(log_sd**2)
     fitted = points[0].setup.costs.overhead_log_covariance
     if fitted:
-        at = [NAMES.index(one.factor) for one in JOINT]
+        at = [NAMES.index(component.factor) for component in JOINT]
         covariance[np.ix_(at, at)] = np.array(fitted) + MIN_LOG_SD**2 * np.eye(len(at))
-        for name in OF_A_HOST if own else ():
+        for name in OF_A_HOST if on_own_hardware else ():
             index = NAMES.index(name)
             covariance[index] = 0.0
             covariance[:, index] = 0.0
@@ -106,7 +110,10 @@ def _kernel_log_sd(setup: Setup, factor: str) -> float:
         links += [setup.costs.network.log_sd] if setup.costs.network else []
         return max(links, default=0.2)
     records = [
-        cost for one in KERNELS if one.factor == factor for cost in records_in_use(setup, one)
+        cost
+        for kernel in KERNELS
+        if kernel.factor == factor
+        for cost in records_in_use(setup, kernel)
     ]
     return max(cost.band_log_sd if isinstance(cost, MoeCost) else cost.log_sd for cost in records)
 
@@ -229,8 +236,8 @@ def log_left_out(observed: Observations, prior: MultiplierPrior, part: NDArray[n
     fit and are NaN."""
     parts = np.unique(part[part >= 0])
     posterior = fit_many(observed, prior, (part >= 0) & (part != parts[:, None]))
-    every = log_predicted(observed, posterior.theta[:, None])
+    log_by_fold = log_predicted(observed, posterior.theta[:, None])
     out = np.full(part.shape, np.nan)
-    for number, one in enumerate(parts):
-        out[part == one] = every[number, part == one]
+    for index, fold in enumerate(parts):
+        out[part == fold] = log_by_fold[index, part == fold]
     return out

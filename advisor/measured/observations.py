@@ -89,9 +89,9 @@ def laboratory_of_row(row: Mapping[str, Any]) -> str:
     """Laboratory of a row by its source_title, else its source_url. The title itself where neither
     is listed."""
     cells = (row.get(name) for name in SOURCE_COLUMNS)
-    title, address = (
-        cell if isinstance(cell, str) else "" for cell in cells
-    )  # an empty cell may be NaN
+    # An empty cell may be NaN.
+    texts = [cell if isinstance(cell, str) else "" for cell in cells]
+    title, address = texts
     return _listed().get(title) or _at(place_of(address)) or title
 
 
@@ -119,7 +119,8 @@ def place_of(address: str) -> str:
     if "." not in host:
         return ""
     if host.endswith(_PAGES):
-        host, path = "github.com", f"/{host.removesuffix(_PAGES)}{parts.path}"
+        path = f"/{host.removesuffix(_PAGES)}{parts.path}"
+        host = "github.com"
     else:
         host = _SAME_OWNER.get(host, host)
         path = parts.path
@@ -231,7 +232,8 @@ def joined(parts: Iterable[Observations]) -> Observations:
 
 def stacked(several: Sequence[Observations]) -> Observations:
     """Several observations of n values each as one, [m, n]."""
-    return Observations(*map(np.stack, zip(*(vars(one).values() for one in several), strict=True)))
+    fields = (vars(observations).values() for observations in several)
+    return Observations(*map(np.stack, zip(*fields, strict=True)))
 
 
 def log_predicted(observed: Observations, theta: Array) -> Array:
@@ -278,7 +280,7 @@ def observe(
     """
     charged = plain.copy()
     round_charged = spec.copy()
-    one = np.eye(_FIXED + 1)[_FIXED]
+    unit_divisor = np.eye(_FIXED + 1)[_FIXED]
     charged[_FIXED] += prefill_s
     round_charged[LENGTH if borrowed else _FIXED] += length * prefill_s
     drafting = np.zeros_like(spec)
@@ -289,16 +291,17 @@ def observe(
     per_token = np.array(
         [1.0, 0.0, -1.0, 0.0, 0.0]
     )  # what the accepted length does to each of QUANTITIES
-    every = Observations(
+    measured = np.array([number(row, name) or np.nan for name in QUANTITIES])
+    observations = Observations(
         line=np.full(len(QUANTITIES), line),
         quantity=np.array(QUANTITIES),
-        measured=np.array([number(row, name) or np.nan for name in QUANTITIES]),
+        measured=measured,
         upper=np.stack([charged, spec, round_charged, verifying, drafting]),
-        lower=np.stack([round_charged, one, one, one, one]),
+        lower=np.stack([round_charged, unit_divisor, unit_divisor, unit_divisor, unit_divisor]),
         shift=per_token * math.log(length),
         length_share=per_token * float(borrowed),
     )
-    return every.where(np.isin(QUANTITIES, _measured(row)) & every.upper.any(axis=1))
+    return observations.where(np.isin(QUANTITIES, _measured(row)) & observations.upper.any(axis=1))
 
 
 _ROUND_METRICS = ("step_time_ms", "step_time_s")
@@ -352,7 +355,8 @@ def time_columns(setup: Setup, curve: Curve) -> tuple[Array, Array]:
 
 def _grouped(parts: Mapping[str, Array]) -> Array:
     out = np.zeros((*np.shape(parts["launch"]), len(NAMES) + 1))
-    for one in COMPONENTS:
-        if one.key in parts:
-            out[..., TIME_NAMES.index(one.factor) if one.factor else _FIXED] += parts[one.key]
+    for component in COMPONENTS:
+        if component.key in parts:
+            place = TIME_NAMES.index(component.factor) if component.factor else _FIXED
+            out[..., place] += parts[component.key]
     return out

@@ -110,25 +110,25 @@ def with_rounds(rows: pd.DataFrame, accepted_length: Array) -> pd.DataFrame:
 def unlike(rows: pd.DataFrame, scenario: Scenario) -> tuple[str, ...]:
     """Words on what rows ran with and a scenario does not: routing, engine, context, free
     drafts."""
-    found = []
+    differences = []
     routed = sorted(
         {str(name) for name in rows["routing"].dropna()} - {"natural", scenario.routing}
     )
     if routed:
-        found.append(f"{', '.join(routed)} routing")
-    found += sorted({str(name) for name in rows["engine"].dropna()} - {scenario.engine})
+        differences.append(f"{', '.join(routed)} routing")
+    differences += sorted({str(name) for name in rows["engine"].dropna()} - {scenario.engine})
     context = float(rows["context_tokens"].astype(float).median())
     if abs(np.log(context / scenario.context_tokens)) > np.log(_CONTEXT_ALIKE):
-        found.append(f"context {context:,.0f}")
+        differences.append(f"context {context:,.0f}")
     if (rows["drafter"] == "random").any() and scenario.drafter_id != "none":
-        found.append("drafts that cost no time")
-    return *found, *carried_from(rows["notes"])
+        differences.append("drafts that cost no time")
+    return *differences, *carried_from(rows["notes"])
 
 
 def carried_from(notes: Iterable[object]) -> list[str]:
     """Words of notes on the depths of a model that rows were carried from."""
-    found = (_LINE.search(str(note)) for note in notes)
-    return sorted({words[0] for words in found if words})
+    matches = (_LINE.search(str(note)) for note in notes)
+    return sorted({match[0] for match in matches if match})
 
 
 _LINE = re.compile(r"line through the first \d+ and \d+ of \d+ layers")
@@ -170,12 +170,10 @@ def plain_sweep_of(frame: pd.DataFrame, scenario: Scenario) -> str:
     if not LEAST_BATCHES <= len(steps) <= MOST_BATCHES:
         raise AdvisorError(
             f"{counted(len(steps), 'batch', 'batches')} of plain decoding (draft_tokens_k 0, with "
-            "tpot_s or "
-            f"step_time_s) were measured on {scenario.hardware_id} with {scenario.model_id}, "
-            f"{scenario.engine}, "
-            f"{counted(scenario.n_gpus, 'GPU')} at about {scenario.context_tokens:,} tokens of "
-            "context; a plain sweep "
-            f"has {LEAST_BATCHES} to {MOST_BATCHES}{others}"
+            f"tpot_s or step_time_s) were measured on {scenario.hardware_id} with "
+            f"{scenario.model_id}, {scenario.engine}, {counted(scenario.n_gpus, 'GPU')} at about "
+            f"{scenario.context_tokens:,} tokens of context; a plain sweep has {LEAST_BATCHES} to "
+            f"{MOST_BATCHES}{others}"
         )
     return write_sweep(vars(scenario), steps.index.tolist(), steps.tolist())
 
@@ -190,8 +188,8 @@ def _placed(frame: pd.DataFrame, scenario: Scenario) -> pd.DataFrame:
             meant = lacks_document(out, column) & out[column].eq(
                 getattr(scenario, column)
             ).to_numpy(dtype=bool)
-            said = (
+            documents = (
                 out[document] if document in out else pd.Series(None, index=out.index, dtype=object)
             )
-            out[document] = said.astype(object).mask(meant, text)
+            out[document] = documents.astype(object).mask(meant, text)
     return out

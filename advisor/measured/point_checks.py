@@ -163,8 +163,7 @@ def _refuse_wrong(
     )
     raise AdvisorError(
         f"{_said(column, off[wrong])} ({example}); is the unit in the header right? {near} "
-        "Correct the column, or "
-        "leave these rows out"
+        "Correct the column, or leave these rows out"
     )
 
 
@@ -181,23 +180,27 @@ def _prefix_question(quantity: str, column: _Column, off: float) -> str:
             f"{column.unit}."
         )
     return (
-        f"The factor is near 10^{power}: seconds, {_PREFIXES.get(power, 'other')}seconds and "
-        "the like were confused."
+        f"The factor is near 10^{power}: seconds, {_PREFIXES.get(power, 'other')}seconds and the "
+        "like were confused."
     )
 
 
 def _plain_off(observed: Observations, off: Array, by_line: Mapping[int, Point]) -> float:
     """Log of plain times over predicted ones in the median: of rows without drafts and of those
     that speedups imply."""
-    of = {
-        (int(n), str(name)): one
-        for n, name, one in zip(observed.line, observed.quantity, off, strict=True)
+    log_ratios = {
+        (int(line), str(name)): log_ratio
+        for line, name, log_ratio in zip(observed.line, observed.quantity, off, strict=True)
     }
-    plain = [one for (n, name), one in of.items() if name == "tpot_s" and by_line[n].n_draft == 0]
+    plain = [
+        log_ratio
+        for (line, name), log_ratio in log_ratios.items()
+        if name == "tpot_s" and by_line[line].n_draft == 0
+    ]
     plain += [
-        one + of[n, "speedup"]
-        for (n, name), one in of.items()
-        if name == "tpot_s" and (n, "speedup") in of
+        log_ratio + log_ratios[line, "speedup"]
+        for (line, name), log_ratio in log_ratios.items()
+        if name == "tpot_s" and (line, "speedup") in log_ratios
     ]
     return float(np.median(plain)) if plain else 0.0
 

@@ -192,29 +192,32 @@ class Reread:
 def as_read(points: Sequence[Point], rereads: Sequence[Reread]) -> list[Observations | None]:
     """Observations of the rows in several readings, alike kernels predicted once. None where they
     cannot have run."""
-    given = [
+    stated_values = [
         np.array([getattr(p, name) for p in points])
         for name in ("batch_size", "n_draft", "accepted_length")
     ]
     cells = [
         [
-            own if said is None else said
-            for own, said in zip(given, (one.batches, one.drafts, one.lengths), strict=True)
+            stated if override is None else override
+            for stated, override in zip(
+                stated_values, (reread.batches, reread.drafts, reread.lengths), strict=True
+            )
         ]
-        for one in rereads
+        for reread in rereads
     ]
     groups: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
-    for which, reread in enumerate(rereads):
+    for reading, reread in enumerate(rereads):
         for i, point in enumerate(points):
-            k = int(cells[which][1][i])
+            k = int(cells[reading][1][i])
             verified = point.question.verify_tokens if k == point.n_draft else None
             groups.setdefault((id(point.setup), k, verified, reread.scenario), []).append(
-                (which, i)
+                (reading, i)
             )
     out: list[dict[int, Observations]] = [{} for _ in rereads]
     for (_, k, verified, changes), places in groups.items():
         rows = [
-            (points[i], float(cells[which][0][i]), float(cells[which][2][i])) for which, i in places
+            (points[i], float(cells[reading][0][i]), float(cells[reading][2][i]))
+            for reading, i in places
         ]
         cases_read = [
             Asked(p.line, p.row, replace(p.question, n_draft=k, verify_tokens=verified), batch)
@@ -226,8 +229,8 @@ def as_read(points: Sequence[Point], rereads: Sequence[Reread]) -> list[Observat
             read = points_at(cases_read, setup, lengths, central_only=True)
         except AdvisorError:  # the ranks of an accelerator without links, too
             continue
-        for (which, i), found in zip(places, read, strict=True):
-            out[which][i] = found.observations
+        for (reading, i), reread_point in zip(places, read, strict=True):
+            out[reading][i] = reread_point.observations
     every = range(len(points))
     return [joined(each[i] for i in every) if len(each) == len(every) else None for each in out]
 
@@ -325,8 +328,8 @@ def _check_weights_fit(setup: Setup) -> None:
     if needed > has:
         raise AdvisorError(
             f"the weights of {setup.scenario.model_id} on {setup.place} need {needed / GIB:,.0f} "
-            "GiB a GPU, it has "
-            f"{has / GIB:,.0f}; state gpu_count, tensor_parallel and weight_dtype as they ran"
+            f"GiB a GPU, it has {has / GIB:,.0f}; state gpu_count, tensor_parallel and "
+            "weight_dtype as they ran"
         )
 
 
@@ -390,18 +393,20 @@ def _refused_as_one(lines: pd.Index, reason: str) -> list[Refused]:
 def _even_sample(cases: list[Asked], refused: list[Refused]) -> list[Asked]:
     """MAX_POINTS rows of the accelerator and engine with most rows, and as many of all others
     together."""
-    group = [(item.question.scenario.hardware_id, item.question.engine_class) for item in cases]
-    largest = Counter(group).most_common(1)[0][0] if cases else None
+    groups = [(case.question.scenario.hardware_id, case.question.engine_class) for case in cases]
+    largest = Counter(groups).most_common(1)[0][0] if cases else None
     sample: list[Asked] = []
     for inside in (True, False):
-        some = [item for item, one in zip(cases, group, strict=True) if (one == largest) == inside]
-        places = _evenly(len(some), MAX_POINTS)
-        sample += [some[i] for i in places]
-        lines = pd.Index([item.line for item in some]).delete(places)
+        selected_cases = [
+            case for case, group in zip(cases, groups, strict=True) if (group == largest) == inside
+        ]
+        places = _evenly(len(selected_cases), MAX_POINTS)
+        sample += [selected_cases[i] for i in places]
+        lines = pd.Index([case.line for case in selected_cases]).delete(places)
         refused += _refused_as_one(
             lines, f"not needed: an even sample of {MAX_POINTS} rows is fitted"
         )
-    return sorted(sample, key=lambda item: item.line)
+    return sorted(sample, key=lambda case: case.line)
 
 
 def _not_stated(column: str) -> str:

@@ -119,8 +119,7 @@ def refusal(server_address: str | None, url: str | None, *, engine: bool = False
     ):
         return (
             "Measuring is off because this app is served beyond its own machine. Run `python -m "
-            "advisor profile` "
-            f"there, or start the app with {ALLOW_VARIABLE}=1."
+            f"advisor profile` there, or start the app with {ALLOW_VARIABLE}=1."
         )
     return "" if engine or find_spec("torch") else f"Not offered: {TORCH_MISSING}."
 
@@ -128,9 +127,9 @@ def refusal(server_address: str | None, url: str | None, *, engine: bool = False
 def engine_python() -> str:
     """The Python that has vLLM: the one of PYTHON_VARIABLE, of `make engine`, or this one. "" for
     none."""
-    made = PACKAGE.parent / ".engine-venv/bin/python"
+    venv_python = PACKAGE.parent / ".engine-venv/bin/python"
     here = sys.executable if find_spec("vllm") else ""
-    return os.environ.get(PYTHON_VARIABLE) or (str(made) if made.exists() else here)
+    return os.environ.get(PYTHON_VARIABLE) or (str(venv_python) if venv_python.exists() else here)
 
 
 def devices() -> list[dict[str, Any]]:
@@ -171,10 +170,9 @@ def _ask(options: list[str]) -> Any:
             f"the profiler did not answer within {ASK_TIMEOUT_S:.0f} s; try its command line"
         ) from error
     if done.returncode != 0:
-        said = [line for line in done.stderr.splitlines() if line.strip()]
-        raise AdvisorError(
-            (said[-1] if said else f"exit status {done.returncode}").removeprefix("error: ")
-        )
+        error_lines = [line for line in done.stderr.splitlines() if line.strip()]
+        reason = error_lines[-1] if error_lines else f"exit status {done.returncode}"
+        raise AdvisorError(reason.removeprefix("error: "))
     try:
         return json.loads(done.stdout.splitlines()[-1])
     except (ValueError, IndexError) as error:
@@ -263,8 +261,8 @@ def start_engine(
         batches, K, contexts.
     """
     runs_folder().mkdir(parents=True, exist_ok=True)
-    asked = Path(tempfile.mkdtemp(prefix="asked-", dir=runs_folder()))
-    given = {
+    request_folder = Path(tempfile.mkdtemp(prefix="asked-", dir=runs_folder()))
+    documents_by_option = {
         "--model": (name, config),
         "--hardware": (scenario.hardware_id, scenario.hardware_json),
     }
@@ -272,11 +270,11 @@ def start_engine(
     extra += [
         word for pair in zip(("--batches", "--k", "--context"), grid, strict=True) for word in pair
     ]
-    for option, (of, text) in given.items():
-        file = asked / f"{re.sub(r'[^A-Za-z0-9.]+', '-', of)}.json"
+    for option, (id_or_name, text) in documents_by_option.items():
+        file = request_folder / f"{re.sub(r'[^A-Za-z0-9.]+', '-', id_or_name)}.json"
         if text is not None:
             write_whole(file, text.encode())
-        extra += [option, of if text is None else str(file)]
+        extra += [option, id_or_name if text is None else str(file)]
     return start(ENGINE, name, extra=tuple(extra))
 
 
@@ -367,7 +365,7 @@ def engine_progress(run: ProfilerRun) -> tuple[float, str]:
 
 def log_text(run: ProfilerRun, lines: int = 30) -> str:
     """Last lines of a run's log, each progress report in words. Other output stays unchanged."""
-    shown = []
+    output_lines = []
     for line in _tail(run):
         if line.startswith('{"progress"') and line.endswith("}}"):
             at = json.loads(line)["progress"]
@@ -377,22 +375,22 @@ def log_text(run: ProfilerRun, lines: int = 30) -> str:
             )
         elif line.startswith('{"plan"'):
             continue
-        shown.append(line)
-    return "\n".join(shown[-lines:])
+        output_lines.append(line)
+    return "\n".join(output_lines[-lines:])
 
 
 def ending(run: ProfilerRun) -> str:
     """End of a run that is over, in one or two sentences, empty when it is complete."""
     if run.alive or run.exit_code == 0:
         return ""
-    said = [line.removeprefix("error: ") for line in _tail(run) if line.startswith("error: ")]
+    refusals = [line.removeprefix("error: ") for line in _tail(run) if line.startswith("error: ")]
     hint = " Resume continues it." if run.can_resume else ""
     if run.exit_code is not None and run.exit_code < 0:
         name = signal.Signals(-run.exit_code).name
         why = "; the system does that when memory runs out" if name == "SIGKILL" else ""
         return f"The measuring process was ended by {name}{why}.{hint}"
-    if run.exit_code == 2 and said:
-        return f"The profiler refused: {said[-1]}."
+    if run.exit_code == 2 and refusals:
+        return f"The profiler refused: {refusals[-1]}."
     if run.cancelled:
         return f"Cancelled: what was measured until then is below.{hint}"
     if run.has_results:

@@ -68,8 +68,8 @@ def published_runs(
     Trees (their K is another thing), rows with a defect, of another number of GPUs or of a batch
     counted per rank are left out. None: nothing is published of what a user gave.
     """
-    found = _by_setup().get((hardware_id or "", model_id or ""), ())
-    return tuple(run for run in found if run.tensor_parallel == gpus)
+    runs = _by_setup().get((hardware_id or "", model_id or ""), ())
+    return tuple(run for run in runs if run.tensor_parallel == gpus)
 
 
 def runs_beside(scenario: Scenario, gpus: int) -> tuple[PublishedRun, ...]:

@@ -94,8 +94,8 @@ class Rival:
         the sum over 4 copies? Asked because ... by 4%, not 23%.`"""
         return (
             f"{self.question} Asked because the model would then explain these rows far better: "
-            "values left out of the "
-            f"fit are off by {self.error:.0%} in place of {self.given_error:.0%}."
+            f"values left out of the fit are off by {self.error:.0%} in place of "
+            f"{self.given_error:.0%}."
         )
 
     def repriced(self, points: Sequence[Point]) -> list[Point]:
@@ -110,13 +110,13 @@ def rivals(
     no question."""
     readings = compared(points, prior, ask=ask)
     better = [
-        one
-        for one in readings
-        if one.gain >= LEAST_GAIN and one.error <= MAX_LEFT_OUT * one.given_error
+        rival
+        for rival in readings
+        if rival.gain >= LEAST_GAIN and rival.error <= MAX_LEFT_OUT * rival.given_error
     ]
     # A misreading bends the curve as another shape does: where either explains the rows, the user
     # knows which.
-    return tuple(sorted(better, key=lambda one: one.growth != 0.0)[:1])
+    return tuple(sorted(better, key=lambda rival: rival.growth != 0.0)[:1])
 
 
 def compared(
@@ -127,18 +127,20 @@ def compared(
         points[i]
         for i in np.unique(np.linspace(0, len(points) - 1, MAX_COMPARED).round().astype(int))
     ]
-    given = joined(point.observations for point in sample)
+    stated = joined(point.observations for point in sample)
     readings = []
-    every = [given]
+    every = [stated]
     candidates = [*(_readings(sample) if ask else ()), *_of_growth(sample)]
-    reread = iter(as_read(sample, [one.reread for one in candidates if one.reread is not None]))
+    reread = iter(
+        as_read(sample, [reading.reread for reading in candidates if reading.reread is not None])
+    )
     for reading in candidates:
-        read = given if reading.reread is None else next(reread)
+        read = stated if reading.reread is None else next(reread)
         if reading.growth:
             read = joined(point.observations for point in grown(sample, reading.growth))
-        if read is not None and len(read.line) == len(given.line):
+        if read is not None and len(read.line) == len(stated.line):
             readings.append(reading)
-            every.append(read if reading.values is None else reading.values(given))
+            every.append(read if reading.values is None else reading.values(stated))
     if not readings:
         return []
     observed = stacked(every)
@@ -151,10 +153,17 @@ def compared(
             key=lambda i: -gain[i + 1],
         )
     )
-    error, *errors = (_left_out(every[i], prior) for i in (0, *(best + 1)))
+    stated_error = _left_out(every[0], prior)
+    errors = [_left_out(every[i + 1], prior) for i in best]
     return [
-        Rival(readings[i].question, error, own, float(gain[i + 1] - gain[0]), readings[i].growth)
-        for i, own in zip(best, errors, strict=True)
+        Rival(
+            readings[i].question,
+            stated_error,
+            error,
+            float(gain[i + 1] - gain[0]),
+            readings[i].growth,
+        )
+        for i, error in zip(best, errors, strict=True)
     ]
 
 
@@ -216,8 +225,8 @@ def _of_growth(points: Sequence[Point]) -> Iterator[Reading]:
     if tokens and max(tokens) >= LEAST_SPAN * min(tokens):
         for power in GROWTHS:
             words = (
-                "What verified tokens add grows with their number to the power "
-                f"{1.0 + power:g}, shipped 1."
+                f"What verified tokens add grows with their number to the power {1.0 + power:g}, "
+                "shipped 1."
             )
             yield Reading(words, growth=power)
 
@@ -238,8 +247,7 @@ def _of_batch(points: Sequence[Point]) -> Iterator[Reading]:
         yield Reading(
             (
                 f"Did {parts} times as many decode together, batch_size being that of one client "
-                "or "
-                "rank?"
+                "or rank?"
             ),
             read(batch * parts),
         )
@@ -254,11 +262,15 @@ def _is_flat_above(points: Sequence[Point], cap: float) -> bool:
     """Whether the server's rate, else its time per token, hardly rises above a batch. True where
     neither is stated."""
     for name in ("output_tok_per_s", "tpot_s"):
-        told = {(p.n_draft, p.batch_size): value for p in points if (value := number(p.row, name))}
+        values: dict[tuple[int, float], float] = {}
+        for point in points:
+            value = number(point.row, name)
+            if value:
+                values[point.n_draft, point.batch_size] = value
         if above := [
-            value / told[k, cap]
-            for (k, batch), value in told.items()
-            if batch > cap and (k, cap) in told
+            value / values[k, cap]
+            for (k, batch), value in values.items()
+            if batch > cap and (k, cap) in values
         ]:
             return max(above) <= CAPPED_RISE
     return True
@@ -389,10 +401,10 @@ _HOST = ("host", "round_host", "launch")
 
 def _without(observed: Observations, time: NDArray[np.bool_], names: Sequence[str]) -> Values:
     """Values whose times do not hold the parts of some multipliers."""
-    kept = np.ones(observed.upper.shape[1])
-    kept[[NAMES.index(name) for name in names]] = 0.0
-    lower = np.where(time[:, None], observed.lower, observed.lower * kept)
-    return lambda given: replace(given, upper=observed.upper * kept, lower=lower)
+    part_mask = np.ones(observed.upper.shape[1])
+    part_mask[[NAMES.index(name) for name in names]] = 0.0
+    lower = np.where(time[:, None], observed.lower, observed.lower * part_mask)
+    return lambda observations: replace(observations, upper=observed.upper * part_mask, lower=lower)
 
 
 def _of_setup(point: Point) -> Iterator[Reading]:
@@ -520,17 +532,15 @@ def expert_time(points: Sequence[Point], prior: MultiplierPrior) -> ExpertTime |
         return None
     designs = [(point.scenario.model_id, point.scenario.model_config_json) for point in points]
     names = list(dict.fromkeys(designs))
-    given, read = (
-        joined(point.observations for point in some)
-        for some in (points, _with_time(points, _UNIT_S))
-    )
-    if len(read.line) != len(given.line):
+    stated = joined(point.observations for point in points)
+    read = joined(point.observations for point in _with_time(points, _UNIT_S))
+    if len(read.line) != len(stated.line):
         return None
     by_line = {
         point.line: names.index(design) for point, design in zip(points, designs, strict=True)
     }
-    part = np.array([by_line[line] for line in given.line])
-    every = stacked([_at(given, read, float(seconds)) for seconds in TRIED_S])
+    part = np.array([by_line[line] for line in stated.line])
+    every = stacked([_at(stated, read, float(seconds)) for seconds in TRIED_S])
     used = np.ones(every.measured.shape, bool)
     evidence, posterior = log_evidence(every, prior, used)
     likely = np.exp(evidence - evidence.max())
@@ -571,12 +581,12 @@ def _error_left_out(
     """Mean error of values left out, part by part: without a time, and with the one that suits the
     other parts. [-]"""
     out = np.zeros((2, part.size))
-    for one in np.unique(part):
-        left = part == one
-        used = np.broadcast_to(~left, every.measured.shape)
+    for fold in np.unique(part):
+        in_fold = part == fold
+        used = np.broadcast_to(~in_fold, every.measured.shape)
         evidence, posterior = log_evidence(every, prior, used)
-        said = log_predicted(every, posterior.theta[:, None]) - every.log_measured
-        out[:, left] = said[[0, int(evidence.argmax())]][:, left]
+        log_errors = log_predicted(every, posterior.theta[:, None]) - every.log_measured
+        out[:, in_fold] = log_errors[[0, int(evidence.argmax())]][:, in_fold]
     plain, chosen = np.abs(np.expm1(out)).mean(axis=1)
     return float(plain), float(chosen)
 

@@ -172,16 +172,16 @@ def refit_chosen(
     if questions:
         return result  # asked already
     # Where the shipped constants serve, nothing is written: no other reading is asked about.
-    aside = {one.line for one in result.outliers}
+    aside = {outlier.line for outlier in result.outliers}
     fitted = [point for point in points if point.line not in aside]
     prior = multiplier_prior(points)
-    found = rivals(fitted, prior, ask=ask and not serves)
-    if found and found[0].growth:
-        return _refit(points, (), repeats, tuple(refused), found[0])
-    experts = None if found or serves else expert_time(fitted, prior)
+    rival_readings = rivals(fitted, prior, ask=ask and not serves)
+    if rival_readings and rival_readings[0].growth:
+        return _refit(points, (), repeats, tuple(refused), rival_readings[0])
+    experts = None if rival_readings or serves else expert_time(fitted, prior)
     if experts and experts.taken:
         result = _refit(points, (), repeats, tuple(refused), experts)
-    return replace(result, questions=tuple(one.text for one in found), experts=experts)
+    return replace(result, questions=tuple(rival.text for rival in rival_readings), experts=experts)
 
 
 def _refit(
@@ -202,17 +202,23 @@ def _refit(
     part = np.where(used, np.searchsorted(lines, observed.line) % min(len(lines), MAX_FOLDS), -1)
     rows = _rows(points, observed, before, posterior, log_left_out(observed, prior, part), used)
     parameters = _parameters(points[0].setup, posterior, prior, observed)
-    keep = [i for i, name in enumerate(NAMES) if name in {item.name for item in parameters}]
+    names = {parameter.name for parameter in parameters}
+    keep = [i for i, name in enumerate(NAMES) if name in names]
     sds = np.sqrt(np.diag(posterior.covariance))[keep]
     correlation = posterior.covariance[np.ix_(keep, keep)] / np.outer(sds, sds)
-    change = [(rows["after"] / rows["before"]).to_numpy()] * 2
+    change = (rows["after"] / rows["before"]).to_numpy()
+    surprising_change = change
     if all(
         point.recorded and point.scenario.hardware_json for point in points
     ):  # as it ran, on an unmeasured host
         known = np.isin(NAMES, OF_A_HOST) & (np.abs(posterior.theta) < LIKELY_SIGMAS * prior.log_sd)
         kernels = np.where(known, 0.0, posterior.theta)
-        change[1] = np.exp(log_predicted(observed, kernels) - before)
-    moved, surprise = (float(np.median(np.abs(one - 1.0)[used])) for one in change)
+        surprising_change = np.exp(log_predicted(observed, kernels) - before)
+    moved = float(np.median(np.abs(change - 1.0)[used]))
+    surprise = float(np.median(np.abs(surprising_change - 1.0)[used]))
+    correlation_rows = tuple(tuple(float(value) for value in row) for row in correlation)
+    outliers = tuple(Refused(line, reason) for line, reason in sorted(aside.items()))
+    few_layers = tuple(dict.fromkeys(filter(None, (point.few_layers for point in points))))
     return RefitResult(
         hardware_id=points[0].setup.hardware.id,
         engine=points[0].scenario.engine,
@@ -221,8 +227,8 @@ def _refit(
         own=own_digest(points[0].scenario.hardware_json),
         n_points=len(points) - len(aside),
         parameters=parameters,
-        correlation=tuple(tuple(float(x) for x in row) for row in correlation),
-        outliers=tuple(Refused(line, reason) for line, reason in sorted(aside.items())),
+        correlation=correlation_rows,
+        outliers=outliers,
         refused=refused,
         own_errors=_own_errors(rows),
         noise_log_sd=float(posterior.scale),
@@ -232,7 +238,7 @@ def _refit(
         questions=questions,
         repeats=repeats,
         shape=shape if isinstance(shape, Rival) else None,
-        few_layers=tuple(dict.fromkeys(filter(None, (point.few_layers for point in points)))),
+        few_layers=few_layers,
     )
 
 
@@ -240,8 +246,8 @@ def refitted(setup: Setup, result: RefitResult) -> Setup:
     """Setup with the refit's constants and their spread. Raises AdvisorError for another
     accelerator or engine."""
     adjustment = adjustment_of(result)
-    own = own_digest(setup.scenario.hardware_json)
-    check_adjustment(adjustment, setup.hardware.id, setup.scenario.engine, own)
+    hardware_digest = own_digest(setup.scenario.hardware_json)
+    check_adjustment(adjustment, setup.hardware.id, setup.scenario.engine, hardware_digest)
     costs, draft_costs = adjusted(setup.costs, setup.draft_costs, adjustment)
     return replace(setup, costs=costs, draft_costs=draft_costs)
 
@@ -249,14 +255,19 @@ def refitted(setup: Setup, result: RefitResult) -> Setup:
 def adjustment_of(result: RefitResult) -> Adjustment:
     """The refit as a scenario carries it (`Scenario.refit`). A borrowed accepted length stays the
     scenario's own."""
-    parameters = [item for item in result.parameters if item.name in FACTORS]
-    index = {item.name: number for number, item in enumerate(result.parameters)}
+    parameters = [parameter for parameter in result.parameters if parameter.name in FACTORS]
+    index = {parameter.name: number for number, parameter in enumerate(result.parameters)}
     pairs = [
-        (index.get(JOINT[one].factor), index.get(JOINT[other].factor)) for one, other in JOINT_PAIRS
+        (index.get(JOINT[first].factor), index.get(JOINT[second].factor))
+        for first, second in JOINT_PAIRS
     ]
     correlation = tuple(
         0.0 if a is None or b is None else result.correlation[a][b] for a, b in pairs
     )
+    learnt = tuple(parameter.name for parameter in parameters if parameter.identified)
+    growth = result.shape.growth if result.shape else 0.0
+    expert_s = result.experts.constant_s if result.experts and result.experts.taken else 0.0
+    scatter_log_sd = result.noise_log_sd if result.n_points >= ENOUGH_FOR_SCATTER else None
     return Adjustment(
         hardware_id=result.hardware_id,
         engine=result.engine,
@@ -264,13 +275,13 @@ def adjustment_of(result: RefitResult) -> Adjustment:
         n_points=result.n_points,
         data=result.data,
         own=result.own,
-        factors={item.name: item.factor for item in parameters},
-        log_sd={item.name: item.log_stderr for item in parameters},
+        factors={parameter.name: parameter.factor for parameter in parameters},
+        log_sd={parameter.name: parameter.log_stderr for parameter in parameters},
         correlation=correlation,
-        learnt=tuple(item.name for item in parameters if item.identified),
-        growth=result.shape.growth if result.shape else 0.0,
-        expert_s=result.experts.constant_s if result.experts and result.experts.taken else 0.0,
-        scatter_log_sd=result.noise_log_sd if result.n_points >= ENOUGH_FOR_SCATTER else None,
+        learnt=learnt,
+        growth=growth,
+        expert_s=expert_s,
+        scatter_log_sd=scatter_log_sd,
         forced=bool(result.reasons_against),
     )
 
@@ -294,7 +305,7 @@ def _without_repeats(points: Sequence[Point]) -> tuple[list[Point], Repeats | No
     if len(cells) == len(points):
         return list(points), None
     spread = [
-        np.log([one.observations.measured for one in cell]).std(axis=0, ddof=1)
+        np.log([point.observations.measured for point in cell]).std(axis=0, ddof=1)
         for cell in cells.values()
         if len(cell) > 1
     ]
@@ -305,13 +316,13 @@ def _without_repeats(points: Sequence[Point]) -> tuple[list[Point], Repeats | No
 
 def _mean_of(cell: Sequence[Point]) -> Point:
     """Runs of one setting as the first of them, with the geometric mean of what they measured."""
-    every = [point.observations for point in cell]
+    runs = [point.observations for point in cell]
     mean = {
-        name: np.mean([getattr(one, name) for one in every], axis=0)
+        name: np.mean([getattr(run, name) for run in runs], axis=0)
         for name in ("upper", "lower", "shift")
     }
-    measured = np.exp(np.mean([one.log_measured for one in every], axis=0))
-    return replace(cell[0], observations=replace(every[0], measured=measured, **mean))
+    measured = np.exp(np.mean([run.log_measured for run in runs], axis=0))
+    return replace(cell[0], observations=replace(runs[0], measured=measured, **mean))
 
 
 def _fingerprint(points: Sequence[Point], aside: Mapping[int, str]) -> str:
@@ -331,8 +342,15 @@ def _one_group(
 ) -> tuple[list[Point], list[Refused]]:
     groups: dict[tuple[object, ...], list[Point]] = {}
     for point in points:
-        own, ran = point.scenario.hardware_json, _ran_text(point)  # of like figures and modes
-        key = (point.setup.hardware.id, point.scenario.engine, point.engine_class, own, ran)
+        hardware_json = point.scenario.hardware_json
+        ran = _ran_text(point)  # of like figures and modes
+        key = (
+            point.setup.hardware.id,
+            point.scenario.engine,
+            point.engine_class,
+            hardware_json,
+            ran,
+        )
         if (hardware_id or key[0], engine or key[1]) == key[:2]:
             groups.setdefault(key, []).append(point)
     selected = max(groups.values(), key=len, default=[])
@@ -342,8 +360,7 @@ def _one_group(
             point.line,
             (
                 f"{point.setup.hardware.id} with {point.engine_class}{_ran_text(point)} is "
-                "refitted "
-                "by itself"
+                "refitted by itself"
             ),
         )
         for point in points
@@ -361,9 +378,9 @@ _RAN_NOTED = re.compile(r"\b(?:graph_mode|runner|attention_backend|expert_kernel
 def _ran_text(point: Point) -> str:
     """How a row ran where it says so, ` (captured=0, async_scheduling=1, runner=V1)`."""
     stated = ((name, number(point.row, name)) for name in _RAN)
-    said = [f"{name}={value:g}" for name, value in stated if value is not None]
-    said += _RAN_NOTED.findall(str(point.row.get("notes") or ""))
-    return f" ({', '.join(said)})" if said else ""
+    settings = [f"{name}={value:g}" for name, value in stated if value is not None]
+    settings += _RAN_NOTED.findall(str(point.row.get("notes") or ""))
+    return f" ({', '.join(settings)})" if settings else ""
 
 
 def _too_few(
@@ -407,9 +424,9 @@ def _without_outliers(
             break
         measured = observed.measured[worst]
         aside[int(observed.line[worst])] = (
-            f"{observed.quantity[worst]} is {measured:.3g} where all other rows together "
-            f"lead to {measured * np.exp(-residual[worst]):.3g}, {size / posterior.scale:.1f} "
-            "times the scatter"
+            f"{observed.quantity[worst]} is {measured:.3g} where all other rows together lead to "
+            f"{measured * np.exp(-residual[worst]):.3g}, {size / posterior.scale:.1f} times the "
+            "scatter"
         )
         posterior = fit_multipliers(observed.where(~np.isin(observed.line, list(aside))), prior)
     return posterior, aside
@@ -432,6 +449,7 @@ def _rows(
     at = [point for point in points for _ in point.observations.line]
     # The digits that a scenario carries, so that its predictions are the rows' own.
     theta = np.log([carried(float(factor)) for factor in np.exp(posterior.theta)])
+    after = np.exp(log_predicted(observed, theta))
     return pd.DataFrame(
         {
             "line": observed.line,
@@ -442,7 +460,7 @@ def _rows(
             "quantity": observed.quantity.tolist(),
             "measured": observed.measured,
             "before": np.exp(before),
-            "after": np.exp(log_predicted(observed, theta)),
+            "after": after,
             "left_out": np.exp(left_out),
             "used": used,
         }
@@ -456,10 +474,12 @@ def _parameters(
     sds = np.sqrt(np.diag(posterior.covariance))
     # Backwards, so that of two that share a multiplier the first stands for it.
     overheads = {
-        one.factor: float(getattr(setup.costs, one.priced_by[0])) for one in reversed(OVERHEADS)
+        overhead.factor: float(getattr(setup.costs, overhead.priced_by[0]))
+        for overhead in reversed(OVERHEADS)
     }
     units = {
-        one.factor: "s" if one.priced_by[0].endswith("_s") else "per token" for one in OVERHEADS
+        overhead.factor: "s" if overhead.priced_by[0].endswith("_s") else "per token"
+        for overhead in OVERHEADS
     }
     out = []
     for i, name in enumerate(NAMES):
@@ -468,6 +488,8 @@ def _parameters(
         before = overheads.get(name, 1.0)
         prior = float(known.log_sd[i])
         factor = carried(float(np.exp(posterior.theta[i])))
+        at_bound = bool(abs(posterior.theta[i]) > BOUND_SIGMAS * prior * 0.999)
+        identified = bool(present[i] and sds[i] <= UNIDENTIFIED * prior)
         out.append(
             RefitParameter(
                 name=name,
@@ -478,8 +500,8 @@ def _parameters(
                 factor=factor,
                 log_stderr=float(sds[i]),
                 prior_log_sd=prior,
-                at_bound=bool(abs(posterior.theta[i]) > BOUND_SIGMAS * prior * 0.999),
-                identified=bool(present[i] and sds[i] <= UNIDENTIFIED * prior),
+                at_bound=at_bound,
+                identified=identified,
             )
         )
     return tuple(out)
@@ -490,8 +512,8 @@ def _own_errors(rows: pd.DataFrame) -> OwnErrors:
     fitted = rows[rows["used"]]
 
     def of(some: pd.DataFrame, quantity: str = "") -> KindErrors:
-        before, after = (errors_of(some, name, ratio=False) for name in _JUDGED)
-        return KindErrors(quantity, before, after)
+        errors = [errors_of(some, name, ratio=False) for name in _JUDGED]
+        return KindErrors(quantity, *errors)
 
     overall = of(fitted)
     kinds = tuple(of(some, str(name)) for name, some in fitted.groupby("quantity", sort=False))

@@ -76,16 +76,20 @@ def errors_of(
     def below_one() -> float:
         return float(np.average(right[slower], weights=_source_weights(rows[slower], source)))
 
+    sign_accuracy_below_one = below_one() if ratio and slower.any() else None
+    coverage = mean((measured >= ends[0]) & (measured <= ends[1])) if banded else None
+    mean_band_width = mean((ends[1] - ends[0]) / value) if banded else None
+    log_bias = mean(np.log(value / measured))
     return Errors(
         n=len(rows),
         median_ape=_quantile(error, weight, 0.5),
         mape=mean(error),
         p90_ape=_quantile(error, weight, 0.9),
         sign_accuracy=mean(right) if ratio else None,
-        sign_accuracy_below_one=below_one() if ratio and slower.any() else None,
-        coverage=mean((measured >= ends[0]) & (measured <= ends[1])) if banded else None,
-        mean_band_width=mean((ends[1] - ends[0]) / value) if banded else None,
-        bias=float(np.exp(mean(np.log(value / measured))) - 1.0),
+        sign_accuracy_below_one=sign_accuracy_below_one,
+        coverage=coverage,
+        mean_band_width=mean_band_width,
+        bias=float(np.exp(log_bias) - 1.0),
         n_sources=int(rows[source].nunique()) if source in rows else None,
     )
 
@@ -273,8 +277,7 @@ class Repeats:
         """Sentence on how repeated rows count."""
         return (
             f"{counted(self.n_rows, 'row')} are runs of {counted(self.n_settings, 'setting')}: "
-            "each counts once, with "
-            f"the mean of its runs, which scatter by {self.log_sd:.1%}."
+            f"each counts once, with the mean of its runs, which scatter by {self.log_sd:.1%}."
         )
 
 
@@ -329,26 +332,25 @@ class RefitResult:
         reasons = list(self.questions)
         if label := self.own_errors.far_off:
             after = self.own_errors.means[label][1]
+            next_step = "" if self.questions else f" {self._next}"
             reasons.insert(
                 0,
                 f"{label.capitalize()} left out of the fit are {after:.0%} off in the mean, over "
-                "the limit of "
-                f"{MAX_ERROR:.0%}: most "
-                f"{self._furthest}.{'' if self.questions else f' {self._next}'}",
+                f"the limit of {MAX_ERROR:.0%}: most {self._furthest}.{next_step}",
             )
         elif label := self.own_errors.no_better:
             before, after = self.own_errors.means[label]
             reasons.append(
                 f"{label.capitalize()} left out of the fit are {after:.1%} off in the mean, no "
-                "better than by the "
-                f"shipped constants, {before:.1%}: the error has to fall by {LEAST_FALL:.0%}."
+                f"better than by the shipped constants, {before:.1%}: the error has to fall by "
+                f"{LEAST_FALL:.0%}."
             )
         if self.surprise > MAX_MOVE:
+            rates = "the rates, " if self.own else ""
             reasons.append(
                 f"Predictions of these rows change by {self.surprise:.0%} in the median, more "
-                "than an engine explains: "
-                f"are {'the rates, ' if self.own else ''}batch, K, placement, model and unit "
-                "those of the run?"
+                f"than an engine explains: are {rates}batch, K, placement, model and unit those "
+                "of the run?"
             )
         if bound := ", ".join(item.meaning for item in self.parameters if item.at_bound):
             reasons.append(f"Ended at their bound: {bound}; something else is wrong.")
@@ -363,8 +365,7 @@ class RefitResult:
         factor = f"{self.length_factor:.2f}"
         return (
             f"The fit asks for {factor} of the accepted length: state that of these very runs at "
-            "every K, or say that "
-            "those given are theirs (accepted_length_same_run = 1)."
+            "every K, or say that those given are theirs (accepted_length_same_run = 1)."
         )
 
     @property
@@ -390,7 +391,7 @@ class RefitResult:
             "speedups" if self.refused and self.rows["quantity"].eq("speedup").all() else "points"
         )
         of = (
-            f" of {self.n_points + sum(one.rows for one in self.refused)} rows, on"
+            f" of {self.n_points + sum(refusal.rows for refusal in self.refused)} rows, on"
             if self.refused
             else " of"
         )
@@ -414,12 +415,12 @@ class RefitResult:
     @property
     def learnt(self) -> list[RefitParameter]:
         """Multipliers that the data move, the farthest first."""
-        found = [
-            item
-            for item in self.parameters
-            if item.identified and abs(item.factor - 1.0) >= LEAST_MOVE
+        moved_parameters = [
+            parameter
+            for parameter in self.parameters
+            if parameter.identified and abs(parameter.factor - 1.0) >= LEAST_MOVE
         ]
-        return sorted(found, key=lambda item: -abs(np.log(item.factor)))
+        return sorted(moved_parameters, key=lambda parameter: -abs(np.log(parameter.factor)))
 
     @property
     def length_factor(self) -> float | None:
@@ -438,7 +439,9 @@ def notes(result: RefitResult) -> list[str]:
             "points."
         )
     sentences += [
-        one.text for one in (result.repeats, result.shape, result.experts) if one is not None
+        finding.text
+        for finding in (result.repeats, result.shape, result.experts)
+        if finding is not None
     ]
     if result.few_layers:
         sentences.append(

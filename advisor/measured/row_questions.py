@@ -152,6 +152,8 @@ def question_of(
     lengths, rounded = _lengths(cells)
     engine = engine_called(cells.get("engine", ""), forks=True)
     filled += [*_unknown_task(cells), *rounded, *_assumed(cells, share)]
+    instance_batch = max(round(batch * share), 1)
+    engine_id = engine.id if engine else OTHER_ENGINE
     scenario = build_scenario(
         hardware_id=_needed(cells, "hardware_id"),
         hardware_json=cells.get("hardware_json") or None,
@@ -160,11 +162,11 @@ def question_of(
         expert_parallel=expert_parallel,
         model_id=name or _needed(cells, "model_id"),
         model_config_json=cells.get("model_config_json") or None,
-        batch_size=max(round(batch * share), 1),
+        batch_size=instance_batch,
         drafter_id=drafter,
         acceptance=acceptance,
         task=task,
-        engine=engine.id if engine else OTHER_ENGINE,
+        engine=engine_id,
         engine_version=_graph_release(cells),
         k_max=max(n_draft, 1),
         routing=_routing(cells),
@@ -176,10 +178,10 @@ def question_of(
         scenario = scenario.model_copy(update={"acceptance": until_last(scenario, n_draft)})
     build = build_of(cells)
     verified = _verify_tokens(cells, n_draft)
-    named = engine_class(build, scenario.engine)
+    class_name = engine_class(build, scenario.engine)
     counted = _counted(cells, verified or n_draft + 1, batch)
     return RowQuestion(
-        scenario, n_draft, verified, origin, tuple(filled), named, build, share, counted
+        scenario, n_draft, verified, origin, tuple(filled), class_name, build, share, counted
     )
 
 
@@ -209,7 +211,9 @@ def until_last(scenario: Scenario, n_draft: int) -> str:
 
 
 _KERNELS = {
-    one.key for one in COMPONENTS if one.factor in ("routed", "attention", "dense", "communication")
+    component.key
+    for component in COMPONENTS
+    if component.factor in ("routed", "attention", "dense", "communication")
 }
 """Components of a verification that no constant of rounds scales."""
 
@@ -233,15 +237,15 @@ def _named_model(cells: dict[str, str]) -> str:
 
 def _assumed(cells: Mapping[str, str], share: float) -> list[str]:
     """What is assumed of a row that does not say it: overheads, context, copies."""
-    said = []
+    assumptions = []
     if cells.get("engine") and engine_called(cells["engine"], forks=True) is None:
-        said.append(f"the overheads of an unknown engine for {cells['engine']!r}")
+        assumptions.append(f"the overheads of an unknown engine for {cells['engine']!r}")
     if not _stated_lengths(cells) and not cells.get("context_tokens"):
-        said.append(f"context_tokens={DEFAULT_CONTEXT_TOKENS}")
+        assumptions.append(f"context_tokens={DEFAULT_CONTEXT_TOKENS}")
     return (
-        [*said, f"each of {1 / share:.0f} copies decodes its part of batch_size"]
+        [*assumptions, f"each of {1 / share:.0f} copies decodes its part of batch_size"]
         if share < 1.0
-        else said
+        else assumptions
     )
 
 
@@ -254,11 +258,11 @@ def _filled(row: Mapping[str, Any], assume: Mapping[str, str]) -> tuple[dict[str
             cells[name] = value
             filled.append(f"{name}={value}")
     hardware = cells.get("hardware_id", "")
-    if own := cells.get("hardware_json"):
-        cells["hardware_id"] = hardware = hardware_slug(read_own_hardware(own).name)
+    if hardware_json := cells.get("hardware_json"):
+        cells["hardware_id"] = hardware = hardware_slug(read_own_hardware(hardware_json).name)
     if hardware in _SAME_CHIP:
         filled.append(f"hardware_id={_SAME_CHIP[hardware]}")
-    if hardware and not own:
+    if hardware and not hardware_json:
         check_named("hardware_id", hardware)
         cells["hardware_id"] = _SAME_CHIP.get(hardware) or hardware_meant(hardware) or hardware
     return cells, filled
@@ -380,14 +384,12 @@ def _placement(cells: Mapping[str, str]) -> tuple[int, int, int, float]:
     if copies is None:
         raise AdvisorError(
             f"gpu_count={gpus}, and one instance of the model takes {instance}: state "
-            "data_parallel="
-            f"{gpus // instance} where as many copies share batch_size, else the gpu_count that "
-            "decodes it"
+            f"data_parallel={gpus // instance} where as many copies share batch_size, else the "
+            "gpu_count that decodes it"
         )
     raise AdvisorError(
         f"gpu_count={gpus} is not tensor_parallel={tensor} x data_parallel=1: pipeline stages and "
-        "GPUs that prefill "
-        "are not modelled; state the gpu_count that decodes"
+        "GPUs that prefill are not modelled; state the gpu_count that decodes"
     )
 
 
@@ -406,8 +408,8 @@ def _shared(
     if gpus == tensor and tensor % data_parallel == 0:
         raise AdvisorError(
             f"{placement}, expert_parallel={expert}: attention in groups beside experts that "
-            "tensor parallelism splits "
-            f"is not modelled; state expert_parallel={gpus} where whole experts lay on the ranks"
+            f"tensor parallelism splits is not modelled; state expert_parallel={gpus} where whole "
+            "experts lay on the ranks"
         )
     if gpus != tensor * data_parallel:
         raise AdvisorError(
@@ -420,11 +422,11 @@ def _shared(
     )  # one without a profile may be
     spreads = engine is not None and engine.id in _SPREAD_EXPERTS and mixture
     if spreads and not cells.get("expert_parallel"):
+        engine_name = engine.name if engine else "the engine"
         raise AdvisorError(
-            f"{placement}: {engine.name if engine else 'the engine'} lays the experts over all "
-            "ranks of one server; "
-            f"state expert_parallel={gpus} where it did (--enable-expert-parallel), "
-            "1 where the copies are servers apart"
+            f"{placement}: {engine_name} lays the experts over all ranks of one server; state "
+            f"expert_parallel={gpus} where it did (--enable-expert-parallel), 1 where the copies "
+            "are servers apart"
         )
     instance = max(tensor, expert)
     if gpus % instance:
@@ -442,8 +444,8 @@ docs/serving/data_parallel_deployment)."""
 def copies_at_most(frame: pd.DataFrame) -> np.ndarray:
     """GPUs over those of one instance, 1 where either is not stated [rows]. [-]"""
     numbers = Numbers(frame)
-    gpus, tensor, expert = (numbers[name] for name in _PLACED)
-    copies = gpus / np.fmax(tensor, expert)
+    gpus = numbers["gpu_count"]
+    copies = gpus / np.fmax(numbers["tensor_parallel"], numbers["expert_parallel"])
     return np.where(np.isnan(copies) | (copies < 1.0) | (copies % 1.0 > 0.0), 1.0, copies)
 
 
@@ -460,7 +462,9 @@ def copies_sharing(frame: pd.DataFrame) -> np.ndarray:
     """Copies of the model that share each row's batch and rates, 1 where it says nothing of several
     [rows]. [-]"""
     numbers = Numbers(frame)
-    gpus, tensor, expert = (numbers[name] for name in _PLACED)
+    gpus = numbers["gpu_count"]
+    tensor = numbers["tensor_parallel"]
+    expert = numbers["expert_parallel"]
     ranks = np.nan_to_num(numbers["data_parallel"], nan=1.0)
     tensor = np.where(np.isnan(tensor), gpus / ranks, tensor)
     copies = tensor * ranks / np.fmax(tensor, np.nan_to_num(expert, nan=1.0))
@@ -468,16 +472,13 @@ def copies_sharing(frame: pd.DataFrame) -> np.ndarray:
     return np.where(np.isnan(copies) | (copies < 1.0) | within, 1.0, copies)
 
 
-_PLACED = ("gpu_count", "tensor_parallel", "expert_parallel")
-
-
 def _drafter(cells: Mapping[str, str]) -> str:
     name = _needed(cells, "drafter").lower().replace("_", "-")
     notes = f"{cells.get('notes', '')} {cells.get('dataset', '')}".lower()
     if name in ("other", "ngram") and (
-        named := [drafter for drafter in _NAMED_IN_NOTES if drafter in notes]
+        named_drafters := [drafter for drafter in _NAMED_IN_NOTES if drafter in notes]
     ):
-        return named[0]
+        return named_drafters[0]
     if name == "other":
         raise AdvisorError(
             "the drafter is not one that is modelled (drafter=other, none named in the notes)"

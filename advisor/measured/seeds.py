@@ -84,7 +84,8 @@ class Figure(Frozen):
         if self.value is not None:
             return self.shown(self.value)
         bound = self.at_least if self.at_most is None else self.at_most
-        return f"at {'least' if self.at_most is None else 'most'} {self.shown(bound or 0.0)}"
+        side = "least" if self.at_most is None else "most"
+        return f"at {side} {self.shown(bound or 0.0)}"
 
     def shown(self, value: float) -> str:
         """A value in this figure's unit."""
@@ -199,31 +200,32 @@ def _texts(claim: Claim, judged: JudgedClaim) -> tuple[str, str, str, str]:
     figures = claim.all_figures()
     if not figures:
         return "no figure", claim.not_testable, "", judged.state
-    ours = [judged.figures[figure.what] for figure in figures]
-    held = sum(figure.holds(one.value) for figure, one in zip(figures, ours, strict=True))
+    answers = [judged.figures[figure.what] for figure in figures]
+    n_held = sum(
+        figure.holds(answer.value) for figure, answer in zip(figures, answers, strict=True)
+    )
     if len(figures) > SHOWN:
         values = [figure.value or 0.0 for figure in figures]
-        ends = [one.value for one in ours]
+        peaks = [answer.value for answer in answers]
         inside = sum(
-            (o.low or o.value) <= v <= (o.high or o.value)
-            for v, o in zip(values, ours, strict=True)
+            (answer.low or answer.value) <= value <= (answer.high or answer.value)
+            for value, answer in zip(values, answers, strict=True)
         )
         return (
             f"{len(figures)} peaks, {min(values):.2f} to {max(values):.2f}",
-            f"{min(ends):.2f} to {max(ends):.2f}; {held} within {TOLERANCE:.0%}",
+            f"{min(peaks):.2f} to {max(peaks):.2f}; {n_held} within {TOLERANCE:.0%}",
             f"{inside} of {len(figures)} published inside",
             judged.state,
         )
     values_text = []
     bands = []
-    for figure, one in zip(figures, ours, strict=True):
-        values_text.append(
-            f"{figure.shown(one.value)}{'' if figure.holds(one.value) else ' (differs)'}"
-        )
+    for figure, answer in zip(figures, answers, strict=True):
+        differs = "" if figure.holds(answer.value) else " (differs)"
+        values_text.append(f"{figure.shown(answer.value)}{differs}")
         band = (
             "-"
-            if one.low is None or one.high is None
-            else f"{figure.shown(one.low)} to {figure.shown(one.high)}"
+            if answer.low is None or answer.high is None
+            else f"{figure.shown(answer.low)} to {figure.shown(answer.high)}"
         )
         bands.append(band)
     published = "; ".join(f"{figure.what}: {figure.published}" for figure in figures)

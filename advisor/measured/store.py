@@ -221,8 +221,8 @@ def open_store(path: str | os.PathLike[str] | None = None) -> Store:
     if version != SCHEMA_VERSION:
         connection.close()
         raise AdvisorError(
-            f"{file} has schema version {version}, this program needs {SCHEMA_VERSION}; "
-            f"rebuild it with `{BUILD_COMMAND}`"
+            f"{file} has schema version {version}, this program needs {SCHEMA_VERSION}; rebuild "
+            f"it with `{BUILD_COMMAND}`"
         )
     return store
 

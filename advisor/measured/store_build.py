@@ -136,13 +136,13 @@ def load_kernel_file(
     original = connection.execute(
         "SELECT file_id FROM kernel_files WHERE content_hash = ? AND rows_read > 0", [content]
     ).fetchone()
-    kept = 0
+    rows_kept = 0
     if original is None and rows_read:
         if bad:
             connection.execute(
                 (
-                    "INSERT INTO dropped_rows SELECT ?, fault, count(*) FROM staged WHERE fault IS "
-                    "NOT NULL GROUP BY fault"
+                    "INSERT INTO dropped_rows SELECT ?, fault, count(*) FROM staged WHERE fault "
+                    "IS NOT NULL GROUP BY fault"
                 ),
                 [file.relative],
             )
@@ -151,9 +151,9 @@ def load_kernel_file(
                 SELECT {file_id}, {columns}, avg(latency_s), count(*), max(latency_s) / min(latency_s)
                 FROM staged WHERE fault IS NULL GROUP BY {columns} ORDER BY {columns}"""  # noqa: E501
         )
-        kept = _single(connection, f"SELECT count(*) FROM {spec.target} WHERE file_id = {file_id}")[
-            0
-        ]
+        rows_kept = _single(
+            connection, f"SELECT count(*) FROM {spec.target} WHERE file_id = {file_id}"
+        )[0]
     copy_of = None if original is None else int(original[0])
     connection.execute(
         "INSERT INTO kernel_files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -168,11 +168,11 @@ def load_kernel_file(
                 file.version,
             ),
             *(row_labels(connection, file.path, available), file.status, file.provenance),
-            *(rows_read, kept, content, copy_of),
+            *(rows_read, rows_kept, content, copy_of),
         ],
     )
-    merged = rows_read - bad - kept if original is None else 0
-    return LoadedFile(rows_read, kept, merged, bad if original is None else 0, copy_of)
+    merged = rows_read - bad - rows_kept if original is None else 0
+    return LoadedFile(rows_read, rows_kept, merged, bad if original is None else 0, copy_of)
 
 
 def row_labels(
@@ -214,13 +214,15 @@ def load_plain_decode(connection: duckdb.DuckDBPyConnection, path: Path) -> int:
     )
     good = "tpot_s IS NOT NULL AND isfinite(tpot_s) AND tpot_s > 0"
     connection.execute(f"INSERT INTO plain_decode SELECT * FROM staged WHERE {good}")
-    read, kept = _single(connection, f"SELECT count(*), count(*) FILTER ({good}) FROM staged")
-    if read > kept:
+    rows_read, rows_kept = _single(
+        connection, f"SELECT count(*), count(*) FILTER ({good}) FROM staged"
+    )
+    if rows_read > rows_kept:
         connection.execute(
             "INSERT INTO dropped_rows VALUES (?, 'no positive time per output token', ?)",
-            [path.name, read - kept],
+            [path.name, rows_read - rows_kept],
         )
-    return int(kept)
+    return int(rows_kept)
 
 
 @dataclass(frozen=True)
@@ -260,19 +262,22 @@ def status(path: str | os.PathLike[str] | None = None) -> StoreStatus:
         with open_store(file) as store:
             info = store.info()
             sources = kernel_sources(store)
+            copies = sources[sources["copy_of"].notna()].reset_index(drop=True)
             tables = (*KERNEL_TABLES, "plain_decode")
+            size_bytes = file.stat().st_size
+            built_utc = dt.datetime.fromisoformat(info["built_utc"]).replace(tzinfo=None)
             return StoreStatus(
                 path=file,
                 exists=True,
-                size_bytes=file.stat().st_size,
-                built_utc=dt.datetime.fromisoformat(info["built_utc"]).replace(tzinfo=None),
+                size_bytes=size_bytes,
+                built_utc=built_utc,
                 kernel_package_version=info["kernel_package_version"],
                 stale_because=_reasons(info),
                 rows_by_table={
                     name: int(store.rows(f"SELECT count(*) FROM {name}")[0][0]) for name in tables
                 },
                 coverage=coverage(store),
-                copies=sources[sources["copy_of"].notna()].reset_index(drop=True),
+                copies=copies,
                 dropped=dropped_rows(store),
             )
     except AdvisorError as error:
@@ -449,8 +454,7 @@ def _fill_kernels(
         reason = str(error).splitlines()[0]
         raise AdvisorError(
             f"the kernel tables of aiconfigurator-core {package.version} cannot be read "
-            f"({reason}); "
-            "install the pinned version from requirements.txt"
+            f"({reason}); install the pinned version from requirements.txt"
         ) from error
     return replace(
         summary,

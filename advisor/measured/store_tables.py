@@ -45,9 +45,8 @@ class KernelTable:
 KERNEL_TABLES = {
     "moe": KernelTable(
         "The routed experts of one layer: no shared expert, no router, no communication. "
-        "num_tokens counts the step's "
-        "tokens over all expert-parallel ranks; inter_size is one expert's width before "
-        "tensor-parallel splitting.",
+        "num_tokens counts the step's tokens over all expert-parallel ranks; inter_size is one "
+        "expert's width before tensor-parallel splitting.",
         {
             "dtype": _WORD,
             "kernel_source": _WORD_OR_NONE,
@@ -67,17 +66,16 @@ KERNEL_TABLES = {
     ),
     "activation_scale": KernelTable(
         "Finding the scale of m rows of k activations before a product in `dtype`: a launch of "
-        "its own under "
-        "TensorRT-LLM, the difference of dynamic and static quantisation under vLLM, nothing "
-        "under SGLang.",
+        "its own under TensorRT-LLM, the difference of dynamic and static quantisation under "
+        "vLLM, nothing under SGLang.",
         {"dtype": _WORD, "kernel_source": _WORD_OR_NONE, "k": _COUNT, "m": _COUNT},
         shape="k",
         tokens="m",
     ),
     "attention": KernelTable(
         "Decode attention of one layer, one query token per sequence: batch_size sequences each "
-        "attend to "
-        "context_tokens cached tokens; window_size 0 is full attention, missing is not stated.",
+        "attend to context_tokens cached tokens; window_size 0 is full attention, missing is not "
+        "stated.",
         {
             "dtype": _WORD,
             "kv_dtype": _WORD,
@@ -92,9 +90,8 @@ KERNEL_TABLES = {
     ),
     "mla": KernelTable(
         "Decode of one latent or sparse attention layer; op says how much of the layer is timed. "
-        "`mla_generation` is "
-        "the attention kernel alone; ops ending in `_module` contain the projections too. "
-        "num_heads is per rank.",
+        "`mla_generation` is the attention kernel alone; ops ending in `_module` contain the "
+        "projections too. num_heads is per rank.",
         {
             "op": _WORD,
             **dict.fromkeys(

@@ -103,8 +103,7 @@ def fit_sweep(sweep: ProfilerSweep) -> tuple[SweepFit, ...]:
     if not fits:
         raise AdvisorError(
             f"sweep {sweep.name} has no kernel with {MIN_ROWS} measured MoE layers over two "
-            "values of k; "
-            "measure the preset quick or a longer one"
+            "values of k; measure the preset quick or a longer one"
         )
     return tuple(sorted(fits, key=lambda fit: (-fit.record.n_rows, fit.record.id)))
 
@@ -136,8 +135,8 @@ def _fit(
     names = (device, ENGINE, sweep.meta.plan.code_version, NAMES[dtype], kernel)
     identity = dict(zip(IDENTITY, names, strict=True))
     absent = [name for i, (name, _) in enumerate(PARAMETERS) if i not in separable]
-    said = [f"{sweep.meta.time_column} of {sweep.meta.device.name}; held out by k"]
-    said += [f"not told apart by this sweep, left at 0: {', '.join(absent)}"] if absent else []
+    messages = [f"{sweep.meta.time_column} of {sweep.meta.device.name}; held out by k"]
+    messages += [f"not told apart by this sweep, left at 0: {', '.join(absent)}"] if absent else []
     record = FitRecord(
         id=record_id("moe", identity),
         op="moe",
@@ -152,7 +151,7 @@ def _fit(
         ratio_median=ratio_median,
         ratio_p90=ratio_p90,
         success=bool(coefficients.any()),
-        message="; ".join(said),
+        message="; ".join(messages),
     )
     return SweepFit(record, ratios)
 
@@ -199,9 +198,11 @@ def verification_ratios(
             single[(*(row[name] for name in SHAPE), row["n_tokens"])] = i
     ratios = []
     for i, row in enumerate(keyed):
-        own = row["tokens_per_sequence"]
+        tokens_per_sequence = row["tokens_per_sequence"]
         queries = (
-            range(2, MAX_QUERIES + 1) if row["routing"] == "independent" and own == 1 else [own]
+            range(2, MAX_QUERIES + 1)
+            if row["routing"] == "independent" and tokens_per_sequence == 1
+            else [tokens_per_sequence]
         )
         if row["routing"] not in ("independent", "correlated"):
             continue
@@ -233,15 +234,15 @@ def _separable(columns: np.ndarray, measured: np.ndarray) -> list[int]:
     """
     names = [name for name, _ in PARAMETERS]
     relative = columns / measured[:, None]
-    kept: list[int] = []
+    separable: list[int] = []
     for i in (names.index(name) for name in ORDER):
         remaining = relative[:, i]
-        if kept:
+        if separable:
             remaining = (
                 remaining
-                - relative[:, kept]
-                @ np.linalg.lstsq(relative[:, kept], relative[:, i], rcond=None)[0]
+                - relative[:, separable]
+                @ np.linalg.lstsq(relative[:, separable], relative[:, i], rcond=None)[0]
             )
         if np.linalg.norm(remaining) > SEPARABLE * np.linalg.norm(relative[:, i]):
-            kept.append(i)
-    return sorted(kept)
+            separable.append(i)
+    return sorted(separable)

@@ -338,11 +338,11 @@ def _unread_text(refused: Mapping[int, str]) -> str:
     Empty for none."""
     if not refused:
         return ""
-    named = "; ".join(
+    first_reasons = "; ".join(
         f"line {line}: {reason.rstrip('.')}" for line, reason in list(refused.items())[:MAX_NAMED]
     )
     more = f" (and {len(refused) - MAX_NAMED} more rows)" if len(refused) > MAX_NAMED else ""
-    return f"{named}{more}; and "
+    return f"{first_reasons}{more}; and "
 
 
 def validate(
@@ -370,8 +370,8 @@ def validate(
             **{i: f"set aside for a defect: {text}" for i, text in marked.items() if text},
             **(refused or {}),
         }
-    asked = {"held_out": True, "other_models": True, "with_draws": True}
-    rows = predict_rows(frame, assume, refused=refused, on_progress=on_progress, **asked)
+    options = {"held_out": True, "other_models": True, "with_draws": True}
+    rows = predict_rows(frame, assume, refused=refused, on_progress=on_progress, **options)
     rows = rows.assign(
         **{name: assume[name] for name in NEEDED_COLUMNS if assume and name in {*assume} - {*rows}}
     )
@@ -389,10 +389,12 @@ def validate(
     judged = rows.assign(measured=measured)[rows["absolute_percentage_error"].notna()]
     keys = [name for name in _SAME_GRID if name in judged.columns]
     regret, n_best_k = best_k_regret(judged, keys, _DRAWS, "draft_tokens_k")
-    named = _by_laboratory(judged)
+    with_laboratory = _by_laboratory(judged)
     return Validation(
         overall=judged_errors(judged),
-        by_laboratory=_errors_by(named, "laboratory" if "laboratory" in named else "hardware_id"),
+        by_laboratory=_errors_by(
+            with_laboratory, "laboratory" if "laboratory" in with_laboratory else "hardware_id"
+        ),
         by_tier=_errors_by(judged, "predicted_tier"),
         by_acceptance=_errors_by(judged, "accepted_length_source"),
         best_k_regret=regret,
@@ -405,8 +407,10 @@ def validate(
 def judged_errors(judged: pd.DataFrame) -> Errors:
     """Errors of rows with measured and predicted speedups. Where rows name a source, every
     laboratory counts alike."""
-    named = _by_laboratory(judged)
-    return errors_of(named, "predicted_speedup", "predicted_low", "predicted_high", "laboratory")
+    with_laboratory = _by_laboratory(judged)
+    return errors_of(
+        with_laboratory, "predicted_speedup", "predicted_low", "predicted_high", "laboratory"
+    )
 
 
 def _by_laboratory(judged: pd.DataFrame) -> pd.DataFrame:
@@ -507,7 +511,7 @@ def chances_kept(judged: pd.DataFrame) -> pd.DataFrame:
     index = np.clip(
         np.searchsorted(CHANCES, judged["predicted_chance"], "right") - 1, 0, len(CHANCES) - 2
     )
-    named = _by_laboratory(judged).assign(gain=judged["measured"] > 1.0)
+    with_gain = _by_laboratory(judged).assign(gain=judged["measured"] > 1.0)
     lines = [
         {
             "least": CHANCES[i],
@@ -517,7 +521,7 @@ def chances_kept(judged: pd.DataFrame) -> pd.DataFrame:
             "stated": float(group["predicted_chance"].mean()),
             "happened": float(group["gain"].mean()),
         }
-        for i, group in named.groupby(index)
+        for i, group in with_gain.groupby(index)
     ]
     return pd.DataFrame(lines)
 
@@ -529,13 +533,13 @@ def chance_kept_text(p_gain: float, judged: pd.DataFrame) -> str:
     matching = records[
         (records["least"] <= p_gain) & ((p_gain < records["most"]) | (records["most"] == 1.0))
     ]
-    one = None if matching.empty else matching.iloc[0]
-    if one is None or one["n"] < LEAST_KEPT:
+    record = None if matching.empty else matching.iloc[0]
+    if record is None or record["n"] < LEAST_KEPT:
         return ""
     return (
-        f"Of {int(one['n']):,} published runs given {one['least']:.0%} to {one['most']:.0%}, each "
-        "by a fit that had "
-        f"not seen its laboratory, {one['happened']:.0%} gained."
+        f"Of {int(record['n']):,} published runs given {record['least']:.0%} to "
+        f"{record['most']:.0%}, each by a fit that had not seen its laboratory, "
+        f"{record['happened']:.0%} gained."
     )
 
 

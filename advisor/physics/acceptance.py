@@ -43,8 +43,7 @@ MAX_DRAFT = 64
 """Longest draft that accepted lengths are given for. [-]"""
 _GRAMMAR = (
     "give `X@K` (2.4@3; of several K 1.8@1,2.6@3), a list of acceptance probabilities "
-    "(0.7,0.5,0.4), or a measured "
-    "curve's id (`python -m advisor presets` lists them)"
+    "(0.7,0.5,0.4), or a measured curve's id (`python -m advisor presets` lists them)"
 )
 
 
@@ -249,20 +248,24 @@ def parse_acceptance(
     if not stripped:
         raise AdvisorError(f"acceptance is empty; {_GRAMMAR}")
     if "@" in stripped:
-        given = dict(sorted(_length_at(one)[::-1] for one in stripped.split(",")))
-        if len(given) < stripped.count("@"):
+        length_at_k = dict(sorted(_length_at(point)[::-1] for point in stripped.split(",")))
+        if len(length_at_k) < stripped.count("@"):
             raise AdvisorError(f"acceptance={_shown(text)}: a K is given twice")
-        said = " and ".join(
-            f"{length:g} tokens a round at K = {at}" for at, length in given.items()
+        points_text = " and ".join(
+            f"{length:g} tokens a round at K = {at}" for at, length in length_at_k.items()
         )
         others = (
             "longer drafts accept no more"
-            if len(given) > 1
+            if len(length_at_k) > 1
             else "other K follow the measured curves' shape"
         )
-        source = f"{said}, as given; {others}"
+        source = f"{points_text}, as given; {others}"
         return _from_points(
-            np.array([*given]), np.array([*given.values()]), k_max, bool(borrowed), source
+            np.array([*length_at_k]),
+            np.array([*length_at_k.values()]),
+            k_max,
+            bool(borrowed),
+            source,
         )
     if "," in stripped or number_of(stripped) is not None:
         return _from_list(_probabilities(stripped), k_max, bool(borrowed))
@@ -344,13 +347,13 @@ def _curves() -> dict[str, AcceptanceCurve]:
 
 def _length_at(text: str) -> tuple[float, int]:
     """X and K of `X@K`, refused with one sentence where it is no such thing."""
-    left, _, right = (field.strip() for field in text.partition("@"))
-    if number_of(left) is None or not re.fullmatch(r"[0-9]{1,9}", right):
+    length_text, _, draft_text = map(str.strip, text.partition("@"))
+    if number_of(length_text) is None or not re.fullmatch(r"[0-9]{1,9}", draft_text):
         raise AdvisorError(
             f"acceptance={_shown(text)}: expected an accepted length and a whole K, as in 2.4@3"
         )
-    length = float(left)
-    at = int(right)
+    length = float(length_text)
+    at = int(draft_text)
     if not 1 <= at <= MAX_DRAFT:
         raise AdvisorError(
             f"acceptance={_shown(text)}: K={at} is out of range; choose 1 to {MAX_DRAFT}"
@@ -358,8 +361,7 @@ def _length_at(text: str) -> tuple[float, int]:
     if not 1 < length <= at + 1:
         raise AdvisorError(
             f"acceptance={_shown(text)}: a round with K={at} emits more than 1 and at most "
-            f"K+1={at + 1} tokens, "
-            f"so the accepted length must lie there (bonus token included)"
+            f"K+1={at + 1} tokens, so the accepted length must lie there (bonus token included)"
         )
     return length, at
 
@@ -383,8 +385,7 @@ def _probabilities(text: str) -> Array:
             )
             raise AdvisorError(
                 f"acceptance={_shown(text)}: entry {position} is {_shown(field)}, but an "
-                "acceptance probability lies "
-                f"between 0 and 1{advice}"
+                f"acceptance probability lies between 0 and 1{advice}"
             )
     return np.array([float(field) for field in fields])
 

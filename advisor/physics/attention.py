@@ -168,10 +168,9 @@ def measured_attention(mixer: Mixer, costs: KernelCosts, load: AttentionLoad) ->
         return MeasuredAttention(
             mixer, module, layers | {"T_m": module.time_s(rows, load.context + load.tokens)}
         )
-    one, short = (
-        np.asarray(1.0),
-        np.asarray(module.shortest - 1.0),
-    )  # the tables count the new token in the context
+    one_token = np.asarray(1.0)
+    # The tables count the new token in the context.
+    shortest_context = np.asarray(module.shortest - 1.0)
 
     def core(sequences: Floats, tokens: Floats, context: Floats) -> Array:
         load_here = replace(load, sequences=sequences, tokens=tokens, context=context)
@@ -182,9 +181,9 @@ def measured_attention(mixer: Mixer, costs: KernelCosts, load: AttentionLoad) ->
         "T_q": module.time_s(rows, module.shortest),
         "T_1": module.time_s(sequences, module.shortest),
         "C_q": core(sequences, load.tokens, load.context),
-        "C_1": core(sequences, one, load.context),
-        "C_q0": core(rows, one, short),
-        "C_10": core(sequences, one, short),
+        "C_1": core(sequences, one_token, load.context),
+        "C_q0": core(rows, one_token, shortest_context),
+        "C_10": core(sequences, one_token, shortest_context),
     }
     return MeasuredAttention(mixer, module, layers | values)
 

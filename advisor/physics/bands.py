@@ -70,22 +70,28 @@ def make_draws(
         **normals.alone,
         **({} if kernel_seed is None else _normals_of_kernels(n_draws, kernel_seed)),
     }
-    factor = {one.key: np.exp(_log_sd(costs, one) * errors[one.key]) for one in _ALONE}
+    factor = {
+        component.key: np.exp(_log_sd(costs, component) * errors[component.key])
+        for component in _ALONE
+    }
     # Fitted together on the same speedups: what one of them explains, another cannot, so they are
     # drawn together.
     several = np.eye(len(JOINT))
     fitted = np.array(costs.overhead_log_covariance or several * costs.overhead_log_sd**2)
     # The tiny diagonal keeps the factor defined where two constants cannot be told apart.
     joint = np.linalg.cholesky(fitted + 1e-12 * several) @ normals.joint
-    factor |= {one.key: values for one, values in zip(JOINT, np.exp(joint), strict=True)}
     factor |= {
-        one.key: np.exp(_log_sd(costs, one) * normals.excluded[one.key]) for one in _EXCLUDED
+        component.key: values for component, values in zip(JOINT, np.exp(joint), strict=True)
+    }
+    factor |= {
+        component.key: np.exp(_log_sd(costs, component) * normals.excluded[component.key])
+        for component in _EXCLUDED
     }
     return Draws(factor, normals.routing, normals.acceptance, normals.residual, normals.per_k)
 
 
-_ALONE = tuple(one for one in COMPONENTS if one.draw in ("kernel", "host"))
-_EXCLUDED = tuple(one for one in COMPONENTS if one.draw == "apart")
+_ALONE = tuple(component for component in COMPONENTS if component.draw in ("kernel", "host"))
+_EXCLUDED = tuple(component for component in COMPONENTS if component.draw == "apart")
 """Components whose errors come from a generator of their own."""
 
 
@@ -109,13 +115,13 @@ class _Normals:
 def _normals(n_draws: int, seed: int) -> _Normals:
     """The normals of a seed: drawing them takes longer than all that is done with them."""
     rng = np.random.default_rng(seed)
-    alone = {one.key: rng.standard_normal(n_draws) for one in _ALONE}
+    alone = {component.key: rng.standard_normal(n_draws) for component in _ALONE}
     joint = rng.standard_normal((len(JOINT), n_draws))
     # A generator of its own: a component that few scenarios have leaves the bands of all others as
     # they are.
     excluded = {
-        one.key: np.random.default_rng([seed, place]).standard_normal(n_draws)
-        for place, one in enumerate(_EXCLUDED, start=1)
+        component.key: np.random.default_rng([seed, place]).standard_normal(n_draws)
+        for place, component in enumerate(_EXCLUDED, start=1)
     }
     z = tuple(rng.standard_normal((3, n_draws)))
     normals = _Normals(
@@ -129,7 +135,11 @@ def _normals(n_draws: int, seed: int) -> _Normals:
 @functools.lru_cache(maxsize=8)
 def _normals_of_kernels(n_draws: int, seed: int) -> Mapping[str, Array]:
     rng = np.random.default_rng(seed)
-    return {one.key: rng.standard_normal(n_draws) for one in _ALONE if one.draw == "kernel"}
+    return {
+        component.key: rng.standard_normal(n_draws)
+        for component in _ALONE
+        if component.draw == "kernel"
+    }
 
 
 def _log_sd(costs: KernelCosts, component: Component) -> float:
@@ -168,7 +178,8 @@ def draw_total(
     times = np.empty((len(names), *shape))
     factors = np.empty((len(draws.routing_z), len(names)))
     for place, name in enumerate(names):
-        times[place], factors[:, place] = components[name], draws.factor[name]
+        times[place] = components[name]
+        factors[:, place] = draws.factor[name]
     total = _weighted_sums(factors, times.reshape(len(names), -1)).reshape(-1, *shape)
     if routed_low is not None and routed_high is not None:
         routed = components["routed"]
@@ -283,8 +294,10 @@ def drawn_ratio(drawn: Array, best: NDArray[np.intp]) -> Array:
     """
     if not drawn.shape[2]:
         return np.zeros_like(drawn)
-    own = np.take_along_axis(drawn, best[None, :, None], axis=2)
-    return np.asarray(np.divide(drawn, own, out=np.zeros_like(drawn), where=own > 0.0))
+    best_merit = np.take_along_axis(drawn, best[None, :, None], axis=2)
+    return np.asarray(
+        np.divide(drawn, best_merit, out=np.zeros_like(drawn), where=best_merit > 0.0)
+    )
 
 
 def ranks(values: Array) -> NDArray[np.int64]:
@@ -293,9 +306,9 @@ def ranks(values: Array) -> NDArray[np.int64]:
     values : what ranks them, [draws, models]. [any]
     """
     order = np.argsort(values, axis=1, kind="stable")
-    found = np.empty_like(order)
-    np.put_along_axis(found, order, np.arange(1, values.shape[1] + 1)[None, :], axis=1)
-    return found
+    model_ranks = np.empty_like(order)
+    np.put_along_axis(model_ranks, order, np.arange(1, values.shape[1] + 1)[None, :], axis=1)
+    return model_ranks
 
 
 def rank_range(found: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -237,20 +237,24 @@ COMPONENTS = (
         "every layer between the pieces of a graph.",
     ),
 )
-KERNELS = tuple(one for one in COMPONENTS if one.draw == "kernel")
+KERNELS = tuple(component for component in COMPONENTS if component.draw == "kernel")
 """Those that kernels or links take, priced by records; the others are overheads with one constant
 each."""
-OVERHEADS = tuple(one for one in COMPONENTS if one.draw != "kernel")
-JOINT = tuple(one for one in OVERHEADS if one.draw == "joint")
+OVERHEADS = tuple(component for component in COMPONENTS if component.draw != "kernel")
+JOINT = tuple(component for component in OVERHEADS if component.draw == "joint")
 """Those whose constants were fitted together, in the order of
 `KernelCosts.overhead_log_covariance`."""
 DEVICE_RECORDS = tuple(
-    dict.fromkeys(name for one in KERNELS if one.bound == "device" for name in one.priced_by)
+    dict.fromkeys(
+        name for component in KERNELS if component.bound == "device" for name in component.priced_by
+    )
 )
 """Fields of KernelCosts with kernels that read the device's memory."""
-LINK_RECORDS = tuple(name for one in KERNELS if one.bound == "links" for name in one.priced_by)
+LINK_RECORDS = tuple(
+    name for component in KERNELS if component.bound == "links" for name in component.priced_by
+)
 """Fields of KernelCosts with traffic between devices, by number of ranks."""
-BY_KEY = {one.key: one for one in COMPONENTS}
+BY_KEY = {component.key: component for component in COMPONENTS}
 
 
 GROUPS: Mapping[str, tuple[str, ...]] = {

@@ -116,26 +116,25 @@ def traffic_of_trace(
     )  # a scenario without choices of experts needs none of it
 
     fit = fit or fit_sequences(sequences, n_experts)
-    kept = tuple(ids[:, list(fit.layers)] for ids in sequences if len(ids) >= longest)
-    if not kept:
+    long_sequences = tuple(ids[:, list(fit.layers)] for ids in sequences if len(ids) >= longest)
+    if not long_sequences:
         raise AdvisorError(
             f"no sequence of the trace has {longest} tokens, as many as a step verifies; give "
             "longer ones"
         )
     notes = list(fit.warnings)
-    if len(kept) < ENOUGH_TO_HALVE:
+    if len(long_sequences) < ENOUGH_TO_HALVE:
         notes.append(
-            f"{len(kept)} sequences cannot be halved: placements are planned and judged on the "
-            "same tokens, so what "
-            "balancing brings is overstated"
+            f"{len(long_sequences)} sequences cannot be halved: placements are planned and judged "
+            "on the same tokens, so what balancing brings is overstated"
         )
-    because = f"counted on {len(kept)} sequences, {len(fit.layers)} layers of your trace"
+    because = f"counted on {len(long_sequences)} sequences, {len(fit.layers)} layers of your trace"
     return Traffic(
         "trace",
-        expert_loads(kept, n_experts),
+        expert_loads(long_sequences, n_experts),
         fit.n_active,
         because,
-        kept,
+        long_sequences,
         fit,
         warnings=tuple(notes),
     )
@@ -153,8 +152,7 @@ def traffic_of_loads(counts: Array, router: Router) -> Traffic:
     if counts.ndim != 2 or counts.shape[1] != moe.n_experts:
         raise AdvisorError(
             f"the loads have shape {counts.shape}; expected [layers, {moe.n_experts}] for "
-            f"{router.model}, experts that "
-            "are never chosen with 0"
+            f"{router.model}, experts that are never chosen with 0"
         )
     if (
         not np.all(np.isfinite(counts))
@@ -322,14 +320,20 @@ class Steps:
 
     def n_draws(self, traffic: Traffic) -> tuple[int, int]:
         """Steps to draw in each fold, and layers of each step, within the budget. [-]"""
-        each = self.batch * self.tokens * traffic.n_active
+        choices_per_layer = self.batch * self.tokens * traffic.n_active
         present = len(traffic.loads)
         layers = int(
-            np.clip(PER_STEP * self.budget // each, min(self.least_layers, present), present)
+            np.clip(
+                PER_STEP * self.budget // choices_per_layer,
+                min(self.least_layers, present),
+                present,
+            )
         )
         return int(
             np.clip(
-                self.budget // (each * layers) // len(traffic.folds()), self.least_draws, MOST_DRAWS
+                self.budget // (choices_per_layer * layers) // len(traffic.folds()),
+                self.least_draws,
+                MOST_DRAWS,
             )
         ), layers
 

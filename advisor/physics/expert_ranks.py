@@ -127,8 +127,8 @@ def balanced(
     node_of_group = _packed(load.reshape(len(load), groups, size).sum(axis=2), nodes)
     node_of_expert = np.repeat(node_of_group, size, axis=1)
     inside = np.argsort(node_of_expert, axis=1, kind="stable").reshape(len(load) * nodes, -1)
-    own = np.take_along_axis(np.repeat(load, nodes, axis=0), inside, axis=1)
-    local, weight = _copied(own, redundant // nodes)
+    node_loads = np.take_along_axis(np.repeat(load, nodes, axis=0), inside, axis=1)
+    local, weight = _copied(node_loads, redundant // nodes)
     rank = _packed(weight, ranks // nodes)
     by_rank = np.argsort(rank, axis=1, kind="stable")
     expert = np.take_along_axis(inside, np.take_along_axis(local, by_rank, axis=1), axis=1)
@@ -145,8 +145,7 @@ def _check(n_experts: int, ranks: int, redundant: int, nodes: int, groups: int) 
         fewest = -n_experts % max(ranks, 1)
         raise AdvisorError(
             f"{n_experts} experts and {redundant} copies do not fill {ranks} ranks evenly, as "
-            "engines ask; choose "
-            f"{fewest}, {fewest + ranks} or {fewest + 2 * ranks} copies"
+            f"engines ask; choose {fewest}, {fewest + ranks} or {fewest + 2 * ranks} copies"
         )
     if nodes < 1 or ranks % nodes:
         raise AdvisorError(
@@ -272,6 +271,7 @@ def rank_counts(
     node = rank // sources.ranks_per_node
     home = source // sources.ranks_per_node
     first_node, _ = _first_visits(node)
+    other_nodes = (first_node & (node != home)).sum(axis=(0, 3))
     so_far = batch * np.arange(1, tokens + 1)[:, None]
     return RankCounts(
         touched=touched,
@@ -281,7 +281,7 @@ def rank_counts(
         touched_overall=(by_expert > 0).sum(axis=2).astype(float),
         reached=np.cumsum(reached.sum(axis=0), axis=0) / so_far,
         other_rank=from_others.sum(axis=2) / (so_far * active),
-        other_nodes=np.cumsum((first_node & (node != home)).sum(axis=(0, 3)), axis=0) / so_far,
+        other_nodes=np.cumsum(other_nodes, axis=0) / so_far,
     )
 
 
@@ -415,9 +415,9 @@ def windows(
     ]
     some = np.arange(long[0].shape[1]) if layers is None else layers
     out = np.empty((batch, tokens, len(some), long[0].shape[2]), np.int64)
-    for row, which in enumerate(order):
-        start = int(rng.integers(0, len(long[which]) - tokens + 1))
-        out[row] = long[which][start : start + tokens, some]
+    for row, sequence_index in enumerate(order):
+        start = int(rng.integers(0, len(long[sequence_index]) - tokens + 1))
+        out[row] = long[sequence_index][start : start + tokens, some]
     return out
 
 

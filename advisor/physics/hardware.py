@@ -87,10 +87,10 @@ def measured_hardware() -> tuple[Hardware, ...]:
     """Accelerators that have a measured kernel table, by id. Other profiles are not parsed: each
     takes milliseconds."""
     files = sorted((PROFILES / "hardware").glob("*.yaml"))
-    named = [
+    candidates = [
         load_hardware(file.stem) for file in files if b"kernel_table_device:" in file.read_bytes()
     ]
-    return tuple(hardware for hardware in named if hardware.kernel_table_device is not None)
+    return tuple(hardware for hardware in candidates if hardware.kernel_table_device is not None)
 
 
 def of_data_centre(hardware: Hardware) -> bool:
@@ -249,8 +249,7 @@ def _gemm_fraction(hardware: Hardware, computed: ComputeDtype) -> tuple[float, s
         0.60,
         (
             f"no measured GEMM fraction is known for {hardware.vendor}; that of AMD CDNA3 and "
-            "CDNA4 "
-            "is used"
+            "CDNA4 is used"
         ),
         "low",
     )

@@ -20,7 +20,7 @@ References
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -44,8 +44,13 @@ LAW_SPREAD_PER_OCTAVE = 0.15
 TOKENS_PER_PARAMETER_WARNING = 20.0
 """Below this many training tokens per parameter, [Sparsity for reasoning] reports weaker reasoning.
 [-]"""
-_A, _D, _GAMMA, _BETA = 1.23, -7.61e-2, 1.67e-2, -1.17e-1  # [Leverage], printed coefficients
-_A_START, _A_MAX = 1.63e-2, 5.28e16  # [Leverage]
+# [Leverage], printed coefficients.
+_A = 1.23
+_D = -7.61e-2
+_GAMMA = 1.67e-2
+_BETA = -1.17e-1
+_A_START = 1.63e-2
+_A_MAX = 5.28e16
 _LOSS = {  # [Expert mix]
     "e": 0.1577,
     "f": 7.2446,
@@ -72,11 +77,9 @@ LIMITS = (
         "beyond, it is clipped."
     ),
     "About 10% uncertain on the two designs trained to check it, about 30% between laws two "
-    "octaves of activation "
-    "ratio away.",
+    "octaves of activation ratio away.",
     "Whether shared experts help quality is contested: one of eight to twelve active is best in "
-    "arXiv:2507.17702, "
-    "about a third in arXiv:2509.23678, slightly harmful in arXiv:2409.02060.",
+    "arXiv:2507.17702, about a third in arXiv:2509.23678, slightly harmful in arXiv:2409.02060.",
 )
 """Printed next to every recommendation."""
 
@@ -281,22 +284,28 @@ class GuardRails:
 
     def relaxed_to(self, baseline: Shape) -> tuple[GuardRails, tuple[str, ...]]:
         """Rails that the baseline itself keeps, and a sentence for each one that had to move."""
-        a, g, att, share, k = (float(getattr(baseline, item.name)) for item in fields(Shape))
+        activation = float(baseline.activation)
+        granularity = float(baseline.granularity)
+        attention = float(baseline.attention_share)
+        shared = float(baseline.shared_share)
+        active = float(baseline.n_active)
         rails = GuardRails(
-            min(self.min_activation, a),
-            (min(self.granularity[0], g), max(self.granularity[1], g)),
-            (min(self.attention_share[0], att), max(self.attention_share[1], att)),
-            max(self.max_shared_share, share),
-            min(self.min_active, k),
+            min(self.min_activation, activation),
+            (min(self.granularity[0], granularity), max(self.granularity[1], granularity)),
+            (min(self.attention_share[0], attention), max(self.attention_share[1], attention)),
+            max(self.max_shared_share, shared),
+            min(self.min_active, active),
         )
         outside = {
-            "min_activation": f"activation ratio {a:.2%}, below {self.min_activation:.1%}",
-            "granularity": "granularity {:.3g}, outside {:g} to {:g}".format(g, *self.granularity),
-            "attention_share": "attention share {:.1%}, outside {:.0%} to {:.0%}".format(
-                att, *self.attention_share
+            "min_activation": f"activation ratio {activation:.2%}, below {self.min_activation:.1%}",
+            "granularity": "granularity {:.3g}, outside {:g} to {:g}".format(
+                granularity, *self.granularity
             ),
-            "max_shared_share": f"shared share {share:.1%}, above {self.max_shared_share:.1%}",
-            "min_active": f"{k:g} active expert, below {self.min_active:g}",
+            "attention_share": "attention share {:.1%}, outside {:.0%} to {:.0%}".format(
+                attention, *self.attention_share
+            ),
+            "max_shared_share": f"shared share {shared:.1%}, above {self.max_shared_share:.1%}",
+            "min_active": f"{active:g} active expert, below {self.min_active:g}",
         }
         return rails, tuple(
             (

@@ -149,8 +149,7 @@ def fit_sequences(sequences: Sequence[NDArray[np.integer]], n_experts: int) -> T
     if math.prod(size) * n_experts > MAX_USES:
         raise AdvisorError(
             f"{len(routed):,} sequences of {len(layers):,} layers with {n_experts:,} experts are "
-            "too many to count; "
-            "send fewer sequences, and check the number of experts"
+            "too many to count; send fewer sequences, and check the number of experts"
         )
     use = np.empty((*size, n_experts), np.float32)
     lags = np.empty((*size, LAGS))
@@ -216,8 +215,7 @@ def _long_enough(
     if len(long) < 2:
         raise AdvisorError(
             f"{len(long)} sequences of at least {MIN_TOKENS} tokens; at least 2 are needed "
-            "(several files can be "
-            "given together), 20 x 64 tokens are good"
+            "(several files can be given together), 20 x 64 tokens are good"
         )
     if len(long) < len(sequences):
         warnings.append(

@@ -449,16 +449,14 @@ def slowest_rank(
     slow = np.stack([routed_time(*step, uneven=candidate) for candidate in candidates]).argmax(
         axis=0
     )
-    touched_by, served_by = (
-        np.take_along_axis(
-            np.stack(
-                [np.broadcast_to(getattr(candidate, name), slow.shape) for candidate in candidates]
-            ),
-            slow[None],
-            0,
-        )[0]
-        for name in ("touched", "pairs")
-    )
+
+    def of_slowest(name: str) -> Array:
+        loads = [getattr(candidate, name) for candidate in candidates]
+        loads_by_candidate = np.stack([np.broadcast_to(load, slow.shape) for load in loads])
+        return np.asarray(np.take_along_axis(loads_by_candidate, slow[None], 0)[0])
+
+    touched_by = of_slowest("touched")
+    served_by = of_slowest("pairs")
     return Uneven(touched_by, served_by, candidates[0].received, candidates[0].slots)
 
 
@@ -514,7 +512,8 @@ def expert_shape(shape: MoeShape, placement: Placement) -> ExpertShape | None:
     )
     if any(np.size(size) != 1 for size in sizes):
         return None
-    h, width, active, experts, matrices = (float(np.asarray(size).item()) for size in sizes)
+    numbers = [float(np.asarray(size).item()) for size in sizes]
+    h, width, active, experts, matrices = numbers
     return (
         h,
         width / placement.expert_tensor_parallel,

@@ -238,14 +238,16 @@ def touched_under(
     _check_tokens(batch, tokens)
     shape = np.broadcast_shapes(batch.shape, tokens.shape)
     ones = (1,) * len(shape)
-    _, phis, rhos = (np.array(each).reshape(-1, *ones) for each in zip(*routings, strict=True))
+    _, affinities, stickinesses = zip(*routings, strict=True)
+    phis = np.array(affinities).reshape(-1, *ones)
+    rhos = np.array(stickinesses).reshape(-1, *ones)
     _check_unit("affinity", phis)
     _check_unit("stickiness", rhos)
     # One at a time, as alone: the roots of several, found together, may differ in the last bit.
     loads = [_known_loads(n_experts, n_active, cv).reshape(*ones, -1) for cv, _, _ in routings]
     tokens_at = tokens.reshape(ones[tokens.ndim :] + tokens.shape)
     chances = [_known_chances(tokens_at.tobytes(), tokens_at.shape, rho) for _, _, rho in routings]
-    fresh = [np.stack(each) for each in zip(*chances, strict=True)]
+    fresh = [np.stack(of_routings) for of_routings in zip(*chances, strict=True)]
     touched = _summed(batch, np.stack(loads), fresh, phis, (len(routings), *shape))
     return np.asarray(
         np.clip(experts * touched, active, np.minimum(experts, batch * tokens * active))
@@ -385,8 +387,7 @@ def _load_nodes(share: Array, load_cv: Array, experts: Array, active: Array) -> 
     if np.any(load_cv > limit + 1e-9):
         raise AdvisorError(
             f"load_cv={float(load_cv.max()):.3g} exceeds sqrt(N/k - 1)={float(limit.min()):.3g}, "
-            "the most uneven load "
-            "k of N experts can have; choose a smaller load_cv"
+            "the most uneven load k of N experts can have; choose a smaller load_cv"
         )
     share, cv, experts = np.broadcast_arrays(share, load_cv, experts)
     if share.size == 1:  # most often: nothing to look for twice
@@ -456,8 +457,7 @@ def _check_counts(experts: Array, active: Array) -> None:
     if not ((active >= 1) & (active <= experts)).all():
         raise AdvisorError(
             f"n_active must lie between 1 and n_experts; got n_active up to {active.max():g} with "
-            "n_experts from "
-            f"{experts.min():g}"
+            f"n_experts from {experts.min():g}"
         )
 
 

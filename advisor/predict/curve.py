@@ -100,13 +100,13 @@ class Curve:
     def column(self, n_draft: int) -> int:
         """Index of one K along the axis of draft lengths. Raises AdvisorError for a K that is not
         on it."""
-        found = np.flatnonzero(self.drafts == n_draft)
-        if not found.size:
+        indices = np.flatnonzero(self.drafts == n_draft)
+        if not indices.size:
             raise AdvisorError(
                 f"K = {n_draft} is not in the curve, which has K = {self.drafts[0]} to "
                 f"{self.drafts[-1]}"
             )
-        return int(found[0])
+        return int(indices[0])
 
     def tier_at(self, batch_size: float, n_draft: int) -> Tier:
         """Tier of one K at the batch looked at that lies nearest."""
@@ -201,8 +201,8 @@ def _choosable(allowed: ArrayLike | None, shape: tuple[int, ...]) -> NDArray[np.
     """`allowed`, and all K where it is None or allows none."""
     if allowed is None:
         return np.ones(shape, bool)
-    given = np.broadcast_to(np.asarray(allowed, bool), shape)
-    return np.asarray(given | ~given.any(axis=-1, keepdims=True))
+    mask = np.broadcast_to(np.asarray(allowed, bool), shape)
+    return np.asarray(mask | ~mask.any(axis=-1, keepdims=True))
 
 
 def batches_with(*more: int) -> Array:
@@ -392,13 +392,12 @@ class _Arms:
         """Fields of a `Curve` that are the arms' own."""
         ran = self.verify.ran
         shape = self.round_s.shape
+        verify_ratio = np.asarray(laws.verification_ratio(self.verify_s, self.plain_s[:, None]))
         return {
             "plain_step_s": self.plain_s,
             "verify_step_s": self.verify_s,
             "round_s": self.round_s,
-            "verify_ratio": np.asarray(
-                laws.verification_ratio(self.verify_s, self.plain_s[:, None])
-            ),
+            "verify_ratio": verify_ratio,
             "touched_plain": self.plain.touched,
             "touched_verify": np.broadcast_to(self.verify.touched, shape),
             "plain_components": self.plain_components,
@@ -493,7 +492,9 @@ def verified_time(
     )
 
 
-_BESIDE_THE_STEP = {one.key for one in COMPONENTS if one.drafter or one.bound == "host"} - {
+_BESIDE_THE_STEP = {
+    component.key for component in COMPONENTS if component.drafter or component.bound == "host"
+} - {
     "launch",
     "between_graphs",
 }
@@ -510,10 +511,10 @@ def _target_s(setup: Setup, batch: Array, tokens: Array) -> Array:
     context = float(setup.scenario.context_tokens)
     # Central only: a sweep corrects the middle of the band and leaves its width.
     run = _pass(setup, batch, tokens, context, central_only=True)
-    one = _pass(setup, batch, np.ones(()), context, central_only=True)
+    plain_run = _pass(setup, batch, np.ones(()), context, central_only=True)
     parts = {
         **run.step.components,
-        "verified": verified_time(setup, (one.step, run.step), batch, tokens),
+        "verified": verified_time(setup, (plain_run.step, run.step), batch, tokens),
     }
     if run.ran is not None:
         parts["eager"] = _launched_apart(setup, parts, run.ran)
@@ -595,8 +596,9 @@ def _pass(
     ends: tuple[End, ...] = (
         ("value",) if setup.routing is None or central_only else ("value", "low", "high")
     )
-    touched = (every := touched_at_ends(setup, computed, tokens, ends))[0]
-    beside = every[1:]
+    touched_by_end = touched_at_ends(setup, computed, tokens, ends)
+    touched = touched_by_end[0]
+    beside = touched_by_end[1:]
     step = step_as_run(setup, batch, tokens, context, touched, ran)
     # Only where routing has a band of its own: uniform routing and dense models have none.
     fewer, more = _routed_only(setup, computed, tokens, beside) if len(beside) else (None, None)
@@ -644,8 +646,10 @@ def _routed_only(setup: Setup, batch: Array, tokens: Array, touched: Array) -> A
     shape = layer.shape
     dtype = layer.dtype
     uneven = slowest_rank(cost, placement, shape, batch, tokens, touched, dtype)
-    each = routed_time(cost, placement, shape, batch * tokens, touched, dtype, uneven=uneven)
-    return np.asarray(shape.count, float) * each
+    layer_time_s = routed_time(
+        cost, placement, shape, batch * tokens, touched, dtype, uneven=uneven
+    )
+    return np.asarray(shape.count, float) * layer_time_s
 
 
 def _samples(

@@ -140,9 +140,8 @@ class FieldRow:
     @property
     def limits(self) -> str:
         """Range in words. Empty where it is no number."""
-        return " to ".join(
-            f"{int(bound) if bound == int(bound) else bound:,}" for bound in self.range or ()
-        )
+        bounds = [int(bound) if bound == int(bound) else bound for bound in self.range or ()]
+        return " to ".join(f"{bound:,}" for bound in bounds)
 
     @property
     def line(self) -> str:

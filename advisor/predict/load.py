@@ -50,8 +50,7 @@ from advisor.prediction import AdvisorError
 
 ASSUMED_IMBALANCE = (
     "Expert-parallel imbalance follows an assumed formula; it has not been measured. Loads of "
-    "your experts "
-    "(--expert-loads, or a routing trace dropped on Measure) replace it by counts."
+    "your experts (--expert-loads, or a routing trace dropped on Measure) replace it by counts."
 )
 
 FORCED = "Your refit was rejected by its checks and is forced all the same."
@@ -65,8 +64,9 @@ def warnings_of(setup: Setup) -> tuple[str, ...]:
     scenario = setup.scenario
     architecture = setup.architecture
     placement = setup.placement
-    warnings = [
-        *([FORCED] if setup.adjustment is not None and setup.adjustment.forced else []),
+    is_forced = setup.adjustment is not None and setup.adjustment.forced
+    warnings = [FORCED] if is_forced else []
+    warnings += [
         *_memory_warnings(scenario, setup.memory, placement),
         *block_warnings(setup),
         *architecture.warnings,
@@ -155,8 +155,7 @@ def sources_of(setup: Setup) -> tuple[str, ...]:
     if adjustment is not None:
         sources.append(
             f"{adjustment.n_points} uploaded points (data {adjustment.data}): kernel times and "
-            "overheads refitted for "
-            f"{hardware.name} with {adjustment.engine_class}"
+            f"overheads refitted for {hardware.name} with {adjustment.engine_class}"
         )
     return tuple(dict.fromkeys(sources))
 
@@ -197,15 +196,12 @@ def _memory_warnings(scenario: Scenario, memory: MemoryFit, placement: Placement
         cache = memory.kv_bytes_per_sequence / GIB
         return [
             f"Does not fit: one sequence of {scenario.context_tokens:,} tokens takes {cache:.0f} "
-            "GiB of KV cache "
-            f"beside {weights:.0f} GiB of weights per GPU, {have:.0f} GiB are usable. Use a "
-            "shorter context, an fp8 KV "
-            "cache or more GPUs."
+            f"GiB of KV cache beside {weights:.0f} GiB of weights per GPU, {have:.0f} GiB are "
+            "usable. Use a shorter context, an fp8 KV cache or more GPUs."
         ]
     return [
         f"Batch {scenario.batch_size} does not fit: {need:.0f} GiB per GPU, {have:.0f} GiB are "
-        "usable. "
-        f"The largest batch that fits at {scenario.context_tokens:,} tokens of context is "
+        f"usable. The largest batch that fits at {scenario.context_tokens:,} tokens of context is "
         f"{memory.largest_batch}."
     ]
 
@@ -227,8 +223,7 @@ def _format_warnings(setup: Setup) -> list[str]:
         if compute_dtype(hardware, dtype) != dtype:
             warnings.append(
                 f"{hardware.name} does not multiply in {dtype}: weights are kept in it and "
-                "converted to bf16 by the "
-                "kernels."
+                "converted to bf16 by the kernels."
             )
         if engine is not None and (unlisted := engine.unlisted_on(dtype, hardware.generation)):
             warnings.append(
@@ -272,11 +267,10 @@ def block_warnings(setup: Setup) -> list[str]:
         for n in range(1, gpus)
         if gpus % n == 0 and (n == 1 or moe.expert_width % (n * _BLOCK) == 0)
     )
+    refuses = "may refuse" if pads else "refuses"
     return [
-        f"{engine.name} {'may refuse' if pads else 'refuses'} to load this: {ways} ranks cut "
-        "experts "
-        f"{moe.expert_width:,} wide to {moe.expert_width // ways:,}, no multiple of the fp8 "
-        f"blocks of {_BLOCK}. Spread "
+        f"{engine.name} {refuses} to load this: {ways} ranks cut experts {moe.expert_width:,} "
+        f"wide to {moe.expert_width // ways:,}, no multiple of the fp8 blocks of {_BLOCK}. Spread "
         f"whole experts over the {gpus} GPUs (--ep {gpus}), or take --tp {ranks}."
     ]
 
@@ -314,22 +308,19 @@ def _node_warnings(setup: Setup) -> list[str]:
             rate = network.bandwidth_bytes_per_s / 1e9
             warnings.append(
                 f"{placement.expert_parallel} expert-parallel ranks lie on nodes of {node}: the "
-                "exchange of tokens "
-                f"holds the network, {rate:.0f} GB/s a GPU from a data sheet, without congestion; "
-                "on AWS "
-                "EFA exchanges took 1.4 to 2.9 times as long as charged (docs/expert-parallel.md)."
+                f"exchange of tokens holds the network, {rate:.0f} GB/s a GPU from a data sheet, "
+                "without congestion; on AWS EFA exchanges took 1.4 to 2.9 times as long as "
+                "charged (docs/expert-parallel.md)."
             )
         elif hardware.network_bytes_per_s is None:
             warnings.append(
                 f"More than {node} GPUs: what joins nodes of {hardware.name} is not known, the "
-                "exchange of tokens is "
-                "that of one node and too low."
+                "exchange of tokens is that of one node and too low."
             )
     if placement.tensor_parallel > node:
         warnings.append(
             f"Tensor parallelism beyond a node of {node}: links between nodes are not modelled, "
-            "all-reduces are too "
-            "low."
+            "all-reduces are too low."
         )
     return [*warnings, *_beyond_measured_ranks(setup, node)]
 
@@ -346,8 +337,7 @@ def _beyond_measured_ranks(setup: Setup, node: int) -> list[str]:
     )
     return [
         f"{what} among {min(ranks, node)} GPUs of {setup.hardware.name} is charged as among "
-        f"{max(table)}, the most its "
-        "constants are known for: probably too little."
+        f"{max(table)}, the most its constants are known for: probably too little."
         for what, table, ranks in used
         if table and min(ranks, node) > max(table)
     ]
@@ -373,11 +363,11 @@ def _load(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
 
 def _untold(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
     """The setup without warnings and sources."""
-    own = scenario.hardware_json
+    hardware_json = scenario.hardware_json
     hardware = (
         load_hardware(scenario.hardware_id)
-        if own is None
-        else hardware_from_own(own, scenario.hardware_id)
+        if hardware_json is None
+        else hardware_from_own(hardware_json, scenario.hardware_id)
     )
     _check_engine(scenario, hardware)
     architecture = _architecture(scenario)
@@ -493,8 +483,10 @@ def _release_warnings(setup: Setup) -> list[str]:
     scenario = setup.scenario
     part = setup.hardware
     today = class_today(scenario.engine, part.vendor, part.generation, None)
-    own = class_today(scenario.engine, part.vendor, part.generation, scenario.engine_version)
-    if own == today or setup.drafter.kind == "none":
+    stated_release = class_today(
+        scenario.engine, part.vendor, part.generation, scenario.engine_version
+    )
+    if stated_release == today or setup.drafter.kind == "none":
         return []
     name = load_engine(scenario.engine).name
     return [
@@ -520,9 +512,8 @@ def _graph_warnings(setup: Setup) -> list[str]:
     read = f" (read: {rules[0].since} to before {rules[-1].before})" if rules else ""
     return [
         f"What {release} captures in CUDA graphs was not read{read}: neither padding nor steps "
-        "beyond the "
-        "largest graph are charged. State the largest size or a list (graph_sizes) to have them "
-        "charged."
+        "beyond the largest graph are charged. State the largest size or a list (graph_sizes) to "
+        "have them charged."
     ]
 
 
@@ -532,11 +523,11 @@ def _piece_warnings(setup: Setup) -> list[str]:
     if rule is None or setup.drafter.kind == "none":
         return []
     waits_ms = setup.costs.between_graphs_s * attending_layers(setup.architecture) * 1e3
-    said = (
+    cost_text = (
         f"Each round verifies outside full CUDA graphs: {waits_ms:.1f} ms more, and drafts "
         "without a graph."
     )
-    return [f"{said} {rule.do} avoids both."]
+    return [f"{cost_text} {rule.do} avoids both."]
 
 
 def with_costs(setup: Setup, **changes: Any) -> Setup:
@@ -614,13 +605,13 @@ def _check_engine(scenario: Scenario, hardware: Hardware) -> None:
     """Raise AdvisorError for an engine that does not run on the accelerator's vendor, where both
     are known."""
     engine = engine_of(scenario.engine)
-    vendors = {vendor for one in engines() for vendor in one.vendors}
+    vendors = {vendor for listed_engine in engines() for vendor in listed_engine.vendors}
     if engine is not None and engine.vendors and hardware.vendor in vendors - set(engine.vendors):
         others = [other.id for other in engines() if hardware.vendor in other.vendors]
         raise AdvisorError(
             f"{engine.name} does not run on {hardware.name} ({hardware.vendor}), only on "
-            "accelerators of "
-            f"{', '.join(engine.vendors)}; choose {', '.join(others)} or {OTHER_ENGINE}"
+            f"accelerators of {', '.join(engine.vendors)}; choose {', '.join(others)} or "
+            f"{OTHER_ENGINE}"
         )
 
 
@@ -653,8 +644,8 @@ def _check_placement(scenario: Scenario, architecture: Architecture, placement: 
     ):
         raise AdvisorError(
             f"tensor_parallel={placement.tensor_parallel} and "
-            f"expert_parallel={placement.expert_parallel} do not nest; "
-            "make one a multiple of the other"
+            f"expert_parallel={placement.expert_parallel} do not nest; make one a multiple of the "
+            "other"
         )
     tp = placement.tensor_parallel
     if architecture.hidden_size % tp or (
@@ -662,15 +653,13 @@ def _check_placement(scenario: Scenario, architecture: Architecture, placement: 
     ):
         raise AdvisorError(
             f"tensor_parallel={tp} does not divide the model's widths (hidden "
-            f"{architecture.hidden_size}); "
-            "choose a divisor, usually a power of two"
+            f"{architecture.hidden_size}); choose a divisor, usually a power of two"
         )
-    for kv in {one.kv_shards for one in architecture.mixers if one.query_heads}:
+    for kv in {mixer.kv_shards for mixer in architecture.mixers if mixer.query_heads}:
         if kv % tp and tp % kv:  # engines split heads of keys and values, or repeat each as a whole
             raise AdvisorError(
                 f"tensor_parallel={tp} neither divides {kv} KV heads nor is a multiple of them, "
-                "so no engine starts; "
-                "choose a power of two"
+                "so no engine starts; choose a power of two"
             )
     if placement.gpus > scenario.n_gpus:
         raise AdvisorError(

@@ -171,18 +171,18 @@ class HeldSweep:
         if not self.steady:
             return (
                 f"{subject}, is not steady: its steps scatter by {self.scatter:.0%} around the "
-                "predicted ones "
-                f"({STEADY:.0%} at most), as queues and prompts make them. The model alone is used."
+                f"predicted ones ({STEADY:.0%} at most), as queues and prompts make them. The "
+                "model alone is used."
             )
         rises = "; ".join(
             f"it jumps {rise:.2g} times from {low:,} to {high:,} sequences"
             for low, high, rise in self.jumps
         )
+        side = "above" if off >= 0 else "below"
+        ending = f"; {rises}" if rises else ""
         return (
-            f"{subject}, lies {abs(off):.0%} {'above' if off >= 0 else 'below'} the predicted "
-            "steps at the median; "
-            f"plain steps follow it, rounds of up to {last:,} tokens the mean of "
-            f"both{f'; {rises}' if rises else ''}."
+            f"{subject}, lies {abs(off):.0%} {side} the predicted steps at the median; plain "
+            f"steps follow it, rounds of up to {last:,} tokens the mean of both{ending}."
         )
 
     def text_at(self, batch: float) -> str:

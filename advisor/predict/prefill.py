@@ -195,12 +195,15 @@ def prompt_beside(setup: Setup, batch: Array, with_s: Array, without_s: Array) -
     # A chunk that is a step of its own pays host, launches and logits again; one that rides along
     # finds them paid.
     outside = plain["host"] + plain["launch"] + logits
+    if not joined:
+        with_s = with_s + outside
+    first_step_s = outside + plain["attention"] if joined else np.zeros_like(batch)
     return Prompt(
         input_tokens=length,
         output_tokens=float(scenario.output_tokens or 0),
         # Not rounded up: a short last chunk costs in proportion.
         n_chunks=length / _chunk(setup),
-        with_s=with_s if joined else with_s + outside,
+        with_s=with_s,
         without_s=without_s,
         attention_flops=_attention_flops(setup, length),
         attention_peak=peak_flops(setup.hardware, "bf16"),
@@ -209,7 +212,7 @@ def prompt_beside(setup: Setup, batch: Array, with_s: Array, without_s: Array) -
         n_layers=n_layers(architecture),
         sequences=sequences,
         waits=_waits(setup, batch),
-        first_step_s=outside + plain["attention"] if joined else np.zeros_like(batch),
+        first_step_s=first_step_s,
     )
 
 

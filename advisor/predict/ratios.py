@@ -132,8 +132,8 @@ def _pool(kind: str, before: str, after: str) -> RatioRecord | None:
     """All pairs of a kind that are as far apart as this change, with a range even to both sides."""
     pool_name = "sglang" if kind == "engine" and "sglang" in (before, after) else ""
     pools = [record for record in read_ratios() if record.kind == kind and not record.after]
-    named = [record for record in pools if record.before == pool_name]
-    matching = named or [record for record in pools if not record.before]
+    engine_pools = [record for record in pools if record.before == pool_name]
+    matching = engine_pools or [record for record in pools if not record.before]
     measured = [record for record in matching if record.n >= MIN_PAIRS]
     # Errors of doublings neither add up nor add as independent ones, so each distance has its own
     # range.

@@ -95,9 +95,9 @@ def acceptance_origin(acceptance: str, model_id: str, drafter_id: str) -> str:
         if (curve.model_id, curve.drafter_id) == (model_id, drafter_id)
         else "borrowed: measured"
     )
-    whose = curve.checkpoint or model_name(curve.model_id)
+    checkpoint = curve.checkpoint or model_name(curve.model_id)
     drafter = drafter_name(curve.drafter_id).replace("Own", "its own")
-    return f"{how} with {whose} and {drafter} on {curve.dataset}"
+    return f"{how} with {checkpoint} and {drafter} on {curve.dataset}"
 
 
 def usual_tensor_parallel(n_gpus: int, node: int) -> int:
@@ -109,16 +109,16 @@ def usual_tensor_parallel(n_gpus: int, node: int) -> int:
 def carried_text(extrapolated: NDArray[np.bool_], drafts: NDArray[np.int64]) -> str:
     """Sentence on those of some K whose accepted length is neither measured nor given. Empty where
     none is."""
-    found = [int(k) for k in drafts if k and extrapolated[k]]
-    if not found:
+    draft_lengths = [int(k) for k in drafts if k and extrapolated[k]]
+    if not draft_lengths:
         return ""
-    runs = np.split(found, 1 + np.flatnonzero(np.diff(found) > 1))
-    named = [
+    runs = np.split(draft_lengths, 1 + np.flatnonzero(np.diff(draft_lengths) > 1))
+    ranges = [
         text
         for run in runs
         for text in ([f"{run[0]} to {run[-1]}"] if run.size > 2 else map(str, run))
     ]
-    return f"At K = {listed(named)} it is extrapolated, with a wider likely range."
+    return f"At K = {listed(ranges)} it is extrapolated, with a wider likely range."
 
 
 def drafted(values: dict[str, Any], assumed: list[str]) -> dict[str, Any]:
@@ -147,27 +147,27 @@ def named_model(text: str) -> dict[str, Any]:
     an unknown one."""
     if text in model_ids():
         return {"model_id": text, "model_config_json": None, "checkpoint": None}
-    named = resolve_model_name(text)
-    if named is None:
+    resolved = resolve_model_name(text)
+    if resolved is None:
         raise AdvisorError(unknown_model(text))
     fields = {
-        "model_id": named.model_id,
+        "model_id": resolved.model_id,
         "model_config_json": None,
         "checkpoint": other_checkpoint(text),
     }
-    if named.weight_format not in (None, stored_format(load_model(named.model_id))):
-        fields["weight_dtype"] = named.weight_format
+    if resolved.weight_format not in (None, stored_format(load_model(resolved.model_id))):
+        fields["weight_dtype"] = resolved.weight_format
     return fields
 
 
 def split_gpus(text: str) -> tuple[int, str]:
     """GPUs and the accelerator's name of `8xH200`. Raises AdvisorError for anything else."""
-    found = re.fullmatch(r"([0-9]{1,6})\s*[x×*]\s*(\S.*)", text.strip(), re.IGNORECASE)
-    if found is None:
+    match = re.fullmatch(r"([0-9]{1,6})\s*[x×*]\s*(\S.*)", text.strip(), re.IGNORECASE)
+    if match is None:
         raise AdvisorError(
             f"{printable(text, 40)!r} does not say how many GPUs of which kind; write it as 8xH200"
         )
-    return int(found[1]), found[2]
+    return int(match[1]), match[2]
 
 
 MAX_CONFIG_BYTES = 1_000_000
@@ -192,16 +192,16 @@ class Scenario(ScenarioFields):
                 raise AdvisorError(explain(error)) from error
 
     @classmethod
-    def from_config(cls, config: Path | str | Mapping[str, Any], **given: Any) -> "Scenario":
-        """Scenario of a config.json (path, text or content) and the `given` fields. Raises
+    def from_config(cls, config: Path | str | Mapping[str, Any], **fields: Any) -> "Scenario":
+        """Scenario of a config.json (path, text or content) and other `fields`. Raises
         AdvisorError."""
         text = json.dumps(dict(config)) if isinstance(config, Mapping) else str(config)
         if not text.lstrip().startswith("{"):
-            given = {"model_id": checkpoint_name(Path(text))} | given
+            fields = {"model_id": checkpoint_name(Path(text))} | fields
             text = read_file(Path(text), MAX_CONFIG_BYTES, "a config.json").decode(
                 "utf-8-sig", errors="replace"
             )
-        values = {"model_config_json": text, "model_id": UNNAMED_MODEL} | given
+        values = {"model_config_json": text, "model_id": UNNAMED_MODEL} | fields
         return build_scenario(**drafted(values, []) | values)
 
     @model_validator(mode="before")
@@ -218,11 +218,13 @@ class Scenario(ScenarioFields):
         """The context that the lengths say, where it is left out beside both of them."""
         if not isinstance(values, dict) or "context_tokens" in values:
             return values
-        lengths = (values.get("input_tokens"), values.get("output_tokens"))
-        if None in lengths:
+        input_tokens = values.get("input_tokens")
+        output_tokens = values.get("output_tokens")
+        if None in (input_tokens, output_tokens):
             return values
         try:
-            prompt, output = (int(length or 0) for length in lengths)
+            prompt = int(input_tokens or 0)
+            output = int(output_tokens or 0)
         except (TypeError, ValueError, OverflowError):
             return values  # the field's own check says what is wrong
         return values | {"context_tokens": int(mean_context(prompt, output))}
@@ -254,8 +256,8 @@ class Scenario(ScenarioFields):
             usual = int(mean_context(self.input_tokens, self.output_tokens))
             raise ValueError(
                 f"context_tokens={self.context_tokens} is shorter than the prompt, "
-                f"input_tokens={self.input_tokens}; "
-                f"give the mean while decoding, prompt and half the output: {usual}"
+                f"input_tokens={self.input_tokens}; give the mean while decoding, prompt and half "
+                f"the output: {usual}"
             )
         return self
 
@@ -281,12 +283,14 @@ class Scenario(ScenarioFields):
     def served_checkpoint(self) -> str | None:
         """Another checkpoint than the profile's own, as it was named. None without one, or of
         another model."""
-        named = (
+        resolved = (
             None
             if self.model_config_json is not None
             else resolve_model_name(self.checkpoint or "")
         )
-        return self.checkpoint if named is not None and named.model_id == self.model_id else None
+        return (
+            self.checkpoint if resolved is not None and resolved.model_id == self.model_id else None
+        )
 
     def on_assumed_ranks(self) -> "Scenario":
         """The scenario without loads and layout of experts, which say nothing of another
@@ -297,8 +301,8 @@ class Scenario(ScenarioFields):
     def to_query(self) -> str:
         """URL query: model, GPU, batch, context, engine, and other fields that differ from their
         default."""
-        named = ("hardware_id", "model_id", "batch_size", "context_tokens", "engine")
-        values = self.model_dump(mode="json", include=set(named)) | self.model_dump(
+        always_written = ("hardware_id", "model_id", "batch_size", "context_tokens", "engine")
+        values = self.model_dump(mode="json", include=set(always_written)) | self.model_dump(
             mode="json", exclude_defaults=True
         )
         if (
@@ -571,7 +575,8 @@ def _csv_loads(name: str, data: bytes, n_experts: int) -> Array:
     if not cells:
         raise AdvisorError(f"{name} has no rows; expected one for each layer and expert")
     layers = sorted({layer for layer, _ in cells})
-    first, last = (sum(layer == end for layer, _ in cells) for end in (layers[0], layers[-1]))
+    first = sum(layer == layers[0] for layer, _ in cells)
+    last = sum(layer == layers[-1] for layer, _ in cells)
     # Files are written layer by layer: one that was cut lacks rows of its last.
     if last < (1.0 - MOST_MISSING) * first:
         raise AdvisorError(
@@ -652,8 +657,7 @@ def parse_loads(text: str) -> Array:
     for damage."""
     refused = AdvisorError(
         "expert_loads is no text of loads, or damaged; give a CSV with columns layer, expert, "
-        "tokens, or copy the "
-        "whole link again"
+        "tokens, or copy the whole link again"
     )
     layers, experts = loads_shape(text)
     cells = layers * experts

@@ -198,10 +198,8 @@ class ScenarioFields(Frozen):
                 2,
                 "Accepted length: measured curve, or type your own",
                 "Type `2.4@3` (2.4 tokens per round at K = 3, bonus token included) or "
-                "`0.7,0.5,0.4` (chance that each "
-                "draft token is accepted, given those before it), or choose a measured curve by "
-                "its model, drafter and "
-                "data.",
+                "`0.7,0.5,0.4` (chance that each draft token is accepted, given those before it), "
+                "or choose a measured curve by its model, drafter and data.",
             ),
             flag="--accepted-length",
             help=(

@@ -198,13 +198,15 @@ class CountedPass:
         experts = float(np.asarray(shape.n_experts))
         active = float(np.asarray(shape.n_active))
         dealt = np.asarray(batch, float) * np.asarray(tokens, float) * active
-        found = np.broadcast_to(np.minimum(experts, dealt), law.shape) if self.in_turn else law
+        by_routing = np.broadcast_to(np.minimum(experts, dealt), law.shape) if self.in_turn else law
         if self.touched is None:
-            return np.asarray(found)
+            return np.asarray(by_routing)
         # No router touches fewer than one token's experts or more than there are: padding and means
         # over layers can.
-        own = min(max(self.touched, 1.0), experts)
-        return np.where(np.equal(np.asarray(tokens, float), self.tokens), own, found)
+        counted_experts = min(max(self.touched, 1.0), experts)
+        return np.where(
+            np.equal(np.asarray(tokens, float), self.tokens), counted_experts, by_routing
+        )
 
 
 @dataclass(frozen=True)
@@ -327,7 +329,8 @@ def touched_at_ends(
     shape = MoeShape.of(setup.architecture)
     if shape is None:
         return np.zeros((len(ends), *np.broadcast_shapes(np.shape(batch), np.shape(tokens))))
-    experts, active = float(shape.n_experts), max(float(shape.n_active), 1.0)  # type: ignore[arg-type]
+    experts = float(shape.n_experts)  # type: ignore[arg-type]
+    active = max(float(shape.n_active), 1.0)  # type: ignore[arg-type]
     # A load is at most 1, which bounds the variation of k of N: a preset of another shape may
     # exceed it.
     most = float(np.sqrt(experts / active - 1.0))
@@ -487,23 +490,27 @@ def routing_of(scenario: Scenario, architecture: Architecture) -> tuple[RoutingP
     """
     if architecture.moe is None:
         return None, "dense model: no routing"
-    found, because = _chosen(scenario, architecture)
+    preset, because = _chosen(scenario, architecture)
     loads = own_loads(scenario, architecture.name, architecture.moe)
     # A trace tells the spread itself; a log of counts may leave it open.
     if loads is None or (
         "," in scenario.routing and PARAMETERS[0] not in not_learnt(scenario.routing)
     ):
-        return found, because
+        return preset, because
     spread = f"{float(loads.std(axis=1).mean()):.3g}"
     uniform = "0/0/0"
-    rest = f"{NOT_LEARNT},{NOT_LEARNT}" if found is not None else f"{uniform},{uniform}"
-    own = own_routing(f"{spread}/{spread}/{spread},{rest}", found or preset_for(architecture)[0])
-    given = own.load_cv.model_copy(
+    other_groups = f"{NOT_LEARNT},{NOT_LEARNT}" if preset is not None else f"{uniform},{uniform}"
+    loads_preset = own_routing(
+        f"{spread}/{spread}/{spread},{other_groups}", preset or preset_for(architecture)[0]
+    )
+    load_cv = loads_preset.load_cv.model_copy(
         update={"source": "the loads of experts given with the scenario"}
     )
-    name = "your loads of experts" if found is None else f"your loads of experts, else {found.name}"
-    return own.model_copy(
-        update={"name": name, "load_cv": given}
+    name = (
+        "your loads of experts" if preset is None else f"your loads of experts, else {preset.name}"
+    )
+    return loads_preset.model_copy(
+        update={"name": name, "load_cv": load_cv}
     ), f"Loads spread as yours do (CV {spread}); the rest: {because}"
 
 
@@ -519,8 +526,8 @@ def own_loads(scenario: Scenario, model: str, moe: Moe) -> Array | None:
     if (layers, experts) != (0, 0) and (experts != moe.n_experts or layers > moe.count):
         raise AdvisorError(
             f"the loads are of {layers} layers and {experts} experts; expected up to "
-            f"{moe.count:g} layers and "
-            f"{moe.n_experts} experts for {model}, those that are never chosen with 0"
+            f"{moe.count:g} layers and {moe.n_experts} experts for {model}, those that are never "
+            "chosen with 0"
         )
     return parse_loads(scenario.expert_loads)
 
@@ -531,8 +538,8 @@ def _chosen(scenario: Scenario, architecture: Architecture) -> tuple[RoutingPres
     if scenario.routing == "auto":
         preset, because = _own_preset(architecture)
         if scenario.task in ONE_DOMAIN and architecture.moe is not None:
-            said = f"loads and correlation moved to those of text of one domain: {DOMAINS}"
-            return one_domain(preset, architecture.moe), f"{because.rstrip('.')}; {said}"
+            remark = f"loads and correlation moved to those of text of one domain: {DOMAINS}"
+            return one_domain(preset, architecture.moe), f"{because.rstrip('.')}; {remark}"
         return preset, because
     if is_moved(scenario.routing):  # a design's; another model has its own
         return moved_routing(scenario.routing, architecture.routed) or _own_preset(architecture)
@@ -638,12 +645,12 @@ def _balance(setup: Setup, copies: int | None) -> RankBalance:
     # A digest: the shared cache keeps counts, and nothing to read a user's loads from (decision
     # 0017).
     key = hashlib.sha256(repr((loads, setup.router, ranks, copies, longest)).encode()).hexdigest()
-    found = _KNOWN.get(key)
-    if found is None:
-        found = _KNOWN[key] = counted_balance(traffic_of(setup, loads), ranks, copies, longest)
+    balance = _KNOWN.get(key)
+    if balance is None:
+        balance = _KNOWN[key] = counted_balance(traffic_of(setup, loads), ranks, copies, longest)
         while len(_KNOWN) > _REMEMBERED:
             _KNOWN.popitem(last=False)
-    return found
+    return balance
 
 
 BATCHES = (1, 4, 16, 64, 256, 1024)
@@ -692,16 +699,19 @@ def counted_balance(
     """
     planned = layout_plan(traffic.loads.shape[1], ranks, redundant)
     # Longer steps are held at MOST_TOKENS: ratios have settled there (decision 0017).
-    found = [
+    batch_counts = [
         _at(traffic, planned, batch, min(tokens, max(2, MOST_TOKENS // batch))) for batch in BATCHES
     ]
 
     def joined(name: str) -> Array:
-        each = [getattr(one, name) for one in found]
-        held = [values[..., np.minimum(np.arange(tokens), values.shape[-1] - 1)] for values in each]
+        values_by_batch = [getattr(counts, name) for counts in batch_counts]
+        held = [
+            values[..., np.minimum(np.arange(tokens), values.shape[-1] - 1)]
+            for values in values_by_batch
+        ]
         return np.stack(held, axis=-2)
 
-    slots = found[0].slots
+    slots = batch_counts[0].slots
     return RankBalance(
         np.array(BATCHES, float), joined("touched"), joined("pairs"), joined("received"), slots
     )

@@ -90,8 +90,7 @@ def no_price(hardware: Hardware) -> AdvisorError:
     """Error to raise where money is asked for and no price is known."""
     return AdvisorError(
         f"no price is known for {hardware.name}; give --usd-per-hour (USD of one GPU for an "
-        "hour), or rank by another "
-        "figure"
+        "hour), or rank by another figure"
     )
 
 
@@ -115,8 +114,7 @@ WAITING_LOG_SD = math.log(2.0) / BAND_SIGMAS
 """The same of the share while waiting. Assumed: a factor of 2 to each side of an 80 % band. [-]"""
 BASIS = (
     "not measured: TDP times 0.45-0.88 reading (solved from an H100's 300 and 600 W, "
-    "arXiv:2601.22076), 0.90 computing "
-    "and 0.20 waiting (assumed, as is the band); boards alone"
+    "arXiv:2601.22076), 0.90 computing and 0.20 waiting (assumed, as is the band); boards alone"
 )
 _SEED = 20261122
 
@@ -378,8 +376,7 @@ def spend_at(
     if measured is not None and measured.n_draft not in (0, int(curve.drafts[column])):
         raise AdvisorError(
             f"the power log ran with K = {measured.n_draft}, and energy is told of K = "
-            f"{curve.drafts[column]} and of "
-            "K = 0; measure one of these, or leave the log out"
+            f"{curve.drafts[column]} and of K = 0; measure one of these, or leave the log out"
         )
     # Both arms take the same own_z: what a model's plain time is off by, its rounds are off by too.
     plain = _arm(setup, curve, row, 0, price, measured, own_z)

@@ -52,16 +52,16 @@ def component_tier_ranks(setup: Setup, step_tokens: ArrayLike) -> dict[str, NDAr
     """Rank of the tier (`Tier.rank`) of each kernel component of a step of M = B q `step_tokens`
     [-]."""
     tokens = np.asarray(step_tokens, float)
-    found = {}
+    ranks_by_component = {}
     least = np.zeros(tokens.shape, np.int64)
-    for one in KERNELS:
+    for component in KERNELS:
         # A component is only as known as the least known of its kernels; without any kernel it is a
         # roofline.
-        ranks = [_tier_rank(cost, tokens, setup) for cost in records_in_use(setup, one)] or [
+        ranks = [_tier_rank(cost, tokens, setup) for cost in records_in_use(setup, component)] or [
             Tier.ROOFLINE.rank
         ]
-        found[one.key] = functools.reduce(np.maximum, ranks, least)
-    return found
+        ranks_by_component[component.key] = functools.reduce(np.maximum, ranks, least)
+    return ranks_by_component
 
 
 def records_in_use(setup: Setup, component: Component) -> list[KernelRecord]:
@@ -118,8 +118,8 @@ def tiers_of(
                 continue
             # A guess about a hundredth of the step must not make the whole answer a guess.
             heavy = np.asarray(components.get(name, 0.0)) >= _MATTERS * np.asarray(total)
-            found = np.where(heavy, ranks, 0)
-            rank = np.maximum(rank, found[:, None] if found.ndim == 1 else found)
+            heavy_ranks = np.where(heavy, ranks, 0)
+            rank = np.maximum(rank, heavy_ranks[:, None] if heavy_ranks.ndim == 1 else heavy_ranks)
     return _TIERS[rank]
 
 

@@ -243,9 +243,10 @@ def driver_facts(device: Device) -> dict[str, Any]:
     """Driver and runtime versions, limits and the host, for meta.yaml."""
     import torch
 
+    system = f"{platform.system()} {platform.release()} {platform.machine()}"
     facts: dict[str, Any] = {
         "python": sys.version.split()[0],
-        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "system": system,
         "torch": str(torch.__version__),
         "cuda": getattr(torch.version, "cuda", None),
         "hip": getattr(torch.version, "hip", None),
@@ -424,7 +425,11 @@ class Clock:
         """Spin, call, control kernel, call, with events between. See the module's text."""
         import torch
 
-        spin, spun, warm, timed, last = (torch.cuda.Event(enable_timing=True) for _ in range(5))
+        spin = torch.cuda.Event(enable_timing=True)
+        spun = torch.cuda.Event(enable_timing=True)
+        warm = torch.cuda.Event(enable_timing=True)
+        timed = torch.cuda.Event(enable_timing=True)
+        last = torch.cuda.Event(enable_timing=True)
         self.synchronize()
         start = time.perf_counter()
         spin.record()

@@ -158,10 +158,12 @@ def _fp8_case(
     x = random_tensor((padded, shape[1]), 1.0, torch.bfloat16, device).to(fp8)
     count = _buffers(shape[0] * shape[1], context)
     weights = [random_tensor(shape, 1.0, torch.bfloat16, device).to(fp8) for _ in range(count)]
-    one = torch.ones((), dtype=torch.float32, device=device)
+    unit_scale = torch.ones((), dtype=torch.float32, device=device)
 
     def product(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-        out = torch._scaled_mm(x, weight.t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
+        out = torch._scaled_mm(
+            x, weight.t(), scale_a=unit_scale, scale_b=unit_scale, out_dtype=torch.bfloat16
+        )
         return out[0] if isinstance(out, tuple) else out
 
     return _product_case(
@@ -380,16 +382,18 @@ class AttentionSweep:
         key = (batch, n_keys)
         if key not in self._caches:
             self._caches.clear()
-            one = self.kv_bytes(batch, n_keys)
-            count = int(min(max(2, -(-3 * self.context.device.cache_bytes // one)), 128))
-            self.context.require_bytes(1.2 * count * one, self.block.name)
+            cache_size_bytes = self.kv_bytes(batch, n_keys)
+            count = int(
+                min(max(2, -(-3 * self.context.device.cache_bytes // cache_size_bytes)), 128)
+            )
+            self.context.require_bytes(1.2 * count * cache_size_bytes, self.block.name)
             shape = (batch, self.n_kv, n_keys, self.dim)
-            made = []
+            cache_pairs = []
             for _ in range(count):
                 k = random_tensor(shape, 1.0, self.dtype, self.context.torch_device)
                 v = k[..., : self.value_dim] if self.latent else torch.empty_like(k).normal_()
-                made.append((k, v))
-            self._caches[key] = made
+                cache_pairs.append((k, v))
+            self._caches[key] = cache_pairs
         return self._caches[key]
 
     def case(self, point: list[int], name: str, kernel: Attention) -> Case:
@@ -453,9 +457,8 @@ def measure_attention(block: Block, context: Context) -> list[dict[str, Any]]:
     for point in block.params["points"]:
         groups.setdefault((point[0], point[2]), []).append(point)
     for points in groups.values():  # one batch and context at a time: its caches fit, then go
-        cases = [
-            case for point in points if (case := _fastest(sweep, point, working, rows)) is not None
-        ]
+        fastest = [_fastest(sweep, point, working, rows) for point in points]
+        cases = [case for case in fastest if case is not None]
         rows += measured_rows(cases, context)
     return rows
 

@@ -59,8 +59,10 @@ class MoeSweep:
         self.token_dtype = torch.bfloat16 if self.dtype == torch.float8_e4m3fn else self.dtype
         expert = 3 * params["hidden_size"] * params["expert_width"] * self.dtype.itemsize
         context.require_bytes(1.3 * params["layers"] * params["n_experts"] * expert, block.name)
-        sizes = ("n_experts", "expert_width", "hidden_size", "shared_width")
-        n_experts, width, hidden, shared = (params[name] for name in sizes)
+        n_experts = params["n_experts"]
+        width = params["expert_width"]
+        hidden = params["hidden_size"]
+        shared = params["shared_width"]
         self.layers = [
             make_layer(n_experts, width, hidden, shared, self.dtype, context.torch_device)
             for _ in range(params["layers"])
@@ -128,15 +130,15 @@ class MoeSweep:
         columns = self.columns(point, name) | {
             "checked_error": self._check(point, kernel, x, choices[-1])
         }
-        made = self._captured(
+        case = self._captured(
             columns,
             point,
             choices,
             lambda layer, choice: run_layer(kernel, x, layer, choice),
             name != "expert_loop",
         )
-        made.account = lambda touched_experts: self.account(point, touched_experts)
-        return made
+        case.account = lambda touched_experts: self.account(point, touched_experts)
+        return case
 
     def _choices(self, point: list[Any]) -> list[Choice]:
         k, batch, per_sequence, _ = point

@@ -383,6 +383,11 @@ def _accelerator(preset: str) -> list[Spec]:
         "tokens": [1, 16, 64, 256],
         "dtype": "bfloat16",
     }
+    gemm = {
+        "sizes": sizes,
+        "tokens": [1, 16, 64, 256, 1024, 4096],
+        "dtypes": FP_DTYPES[deep],
+    }
     specs: list[Spec] = [
         ("bandwidth", "bandwidth", {"bytes": 2**31}),
         ("launch", "launch", {"launches": 1000}),
@@ -395,11 +400,7 @@ def _accelerator(preset: str) -> list[Spec]:
         ("moe-mixtral", "moe_layer", mixtral),
         mla,
         ("lm-head", "lm_head", head),
-        (
-            "gemm",
-            "gemm",
-            {"sizes": sizes, "tokens": [1, 16, 64, 256, 1024, 4096]} | {"dtypes": FP_DTYPES[deep]},
-        ),
+        ("gemm", "gemm", gemm),
     ]
     if deep:
         specs.insert(-1, ("moe-deepseek-v3", "moe_layer", v3))

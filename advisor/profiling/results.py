@@ -134,13 +134,13 @@ class ResultFolder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             wanted = set(finished_blocks)
-            kept = [row for row in read_rows(self.path) if row["block"] in wanted]
-            write_atomically(self.data, rows_text(kept, header=True))
+            finished_rows = [row for row in read_rows(self.path) if row["block"] in wanted]
+            write_atomically(self.data, rows_text(finished_rows, header=True))
         except OSError as error:
             raise ProfilingError(
                 f"cannot write results to {self.path}: {error}; choose another --output"
             ) from error
-        return len(kept)
+        return len(finished_rows)
 
     def append(self, rows: list[dict[str, Any]]) -> None:
         """Add a finished block's rows and push them to the disk."""
@@ -174,7 +174,8 @@ def to_yaml(value: Any, indent: int = 0) -> str:
         lead = f"{pad}- " if key is None else f"{pad}{_key(key)}:"
         if isinstance(item, Mapping | list | tuple):
             if not item:
-                lines.append(f"{lead.rstrip()} {'{}' if isinstance(item, Mapping) else '[]'}\n")
+                empty = "{}" if isinstance(item, Mapping) else "[]"
+                lines.append(f"{lead.rstrip()} {empty}\n")
             else:
                 lines.append(f"{lead.rstrip()}\n" + to_yaml(item, indent + 1))
         else:
@@ -353,10 +354,8 @@ def _bandwidth_findings(rows: list[dict[str, str]], backend: str) -> list[str]:
         )
         text += f" at {top['n_tokens']} tokens, {float(top['touched_experts']):.1f} touched experts"
         if backend != "cpu":
-            text += (
-                f" (goal {100 * BANDWIDTH_GOAL:.0f}%: "
-                f"{'reached' if share >= BANDWIDTH_GOAL else 'NOT reached'})"
-            )
+            verdict = "reached" if share >= BANDWIDTH_GOAL else "NOT reached"
+            text += f" (goal {100 * BANDWIDTH_GOAL:.0f}%: {verdict})"
         findings.append(text)
     return findings
 
@@ -367,7 +366,22 @@ def build_meta(
     """The whole of meta.yaml as plain data. Units stand in the keys."""
     device = plan.device
     rows = read_rows(folder.path)
-    return {
+    device_facts = {
+        "backend": device.backend,
+        "name": device.name,
+        "memory_bytes": device.memory_bytes,
+        "last_level_cache_bytes": device.cache_bytes,
+        "last_level_cache_known": device.cache_known,
+        "compute_capability": device.compute_capability or None,
+        "n_multiprocessors": device.n_multiprocessors or None,
+        "clocks_at_start": state.clocks_at_start,
+        "clocks_at_end": clocks(device),
+    }
+    block_facts = [
+        {"name": block.name, "op": block.op} | state.blocks.get(block.name, {"status": "open"})
+        for block in plan.blocks
+    ]
+    summary: dict[str, Any] = {
         "dataset": folder.path.resolve().name,
         "kind": "measured",
         "source": f"advisor.profiling, code {plan.code_version}",
@@ -377,27 +391,16 @@ def build_meta(
         "data": folder.data.name,
         "rows": len(rows),
         "measured_rows": sum(row["status"] == "ok" for row in rows),
+    }
+    return summary | {
         "started_at": state.started_at,
         "written_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "elapsed_s": state.elapsed_s,
         "setup_s": state.setup_s,
         "plan": {name: getattr(plan, name) for name in PLAN_FACTS},
-        "device": {
-            "backend": device.backend,
-            "name": device.name,
-            "memory_bytes": device.memory_bytes,
-            "last_level_cache_bytes": device.cache_bytes,
-            "last_level_cache_known": device.cache_known,
-            "compute_capability": device.compute_capability or None,
-            "n_multiprocessors": device.n_multiprocessors or None,
-            "clocks_at_start": state.clocks_at_start,
-            "clocks_at_end": clocks(device),
-        },
+        "device": device_facts,
         "software": driver_facts(device),
-        "blocks": [
-            {"name": b.name, "op": b.op} | state.blocks.get(b.name, {"status": "open"})
-            for b in plan.blocks
-        ],
+        "blocks": block_facts,
         "avoided_kernels": dict(state.avoid),
         "method": METHOD_CPU if device.backend == "cpu" else METHOD_ACCELERATOR,
     }
@@ -405,17 +408,12 @@ def build_meta(
 
 METHOD_CPU = (
     "one thread; routing redrawn before every call; configurations in random order in each round, "
-    "the control kernel "
-    "beside each; weights and caches rotate through more than the last-level cache; time_s is the "
-    "median over rounds; "
-    "outputs checked against float64"
+    "the control kernel beside each; weights and caches rotate through more than the last-level "
+    "cache; time_s is the median over rounds; outputs checked against float64"
 )
 METHOD_ACCELERATOR = (
     "device events around the second of two graph replays where mode is graph, both queued behind "
-    "a spin, with the "
-    "control kernel between them; routing redrawn before every sample; configurations in random "
-    "order in each round; "
-    "weights and caches rotate through more than the last-level cache; time_s is the median over "
-    "rounds; outputs "
-    "checked against float64"
+    "a spin, with the control kernel between them; routing redrawn before every sample; "
+    "configurations in random order in each round; weights and caches rotate through more than "
+    "the last-level cache; time_s is the median over rounds; outputs checked against float64"
 )

@@ -99,9 +99,8 @@ def run_block(block: Block, context: Any) -> tuple[str, list[dict[str, Any]], st
     except Exception as error:
         out_of_memory = isinstance(error, MemoryError) or "out of memory" in str(error).lower()
         status = "out_of_memory" if out_of_memory else "error"
-        message = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[
-            :300
-        ]
+        first_line = str(error).splitlines()[0] if str(error) else ""
+        message = f"{type(error).__name__}: {first_line}"[:300]
         rows = [failed_row({"block": block.name, "op": block.op}, status, message)]
     context.graphs.drop()
     context.recover()

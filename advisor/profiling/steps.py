@@ -73,14 +73,15 @@ class Dimensions:
     """Reads a block's params. All sizes as in the model's config. [-]"""
 
     def __init__(self, params: dict[str, Any]) -> None:
-        self.hidden, self.heads, self.kv_heads = (
-            params["hidden_size"],
-            params["n_heads"],
-            params["n_kv_heads"],
-        )
-        self.head_dim, self.vocabulary = params["head_dim"], params["vocab_size"]
-        self.experts, self.active = params["n_experts"], params["n_active"]
-        self.expert_width, self.shared_width = params["expert_width"], params["shared_width"]
+        self.hidden = params["hidden_size"]
+        self.heads = params["n_heads"]
+        self.kv_heads = params["n_kv_heads"]
+        self.head_dim = params["head_dim"]
+        self.vocabulary = params["vocab_size"]
+        self.experts = params["n_experts"]
+        self.active = params["n_active"]
+        self.expert_width = params["expert_width"]
+        self.shared_width = params["shared_width"]
         self.dtype = getattr(torch, params["dtype"])
         self.routing = Routing(**params["routing"])
 
@@ -96,11 +97,10 @@ def make_block(dims: Dimensions, device: str) -> Block:
     dtype = dims.dtype
     h = dims.hidden
     rows = (dims.heads + 2 * dims.kv_heads) * dims.head_dim
+    width = dims.heads * dims.head_dim
     return Block(
         random_tensor((rows, h), scale, dtype, device),
-        random_tensor(
-            (h, dims.heads * dims.head_dim), (dims.heads * dims.head_dim) ** -0.5, dtype, device
-        ),
+        random_tensor((h, width), width**-0.5, dtype, device),
         torch.ones(h, dtype=dtype, device=device),
         torch.ones(h, dtype=dtype, device=device),
         random_tensor((dims.experts, h), scale, dtype, device),
@@ -269,10 +269,11 @@ class Stage:
         usable = {
             name: kernel for name, kernel in attentions.items() if not isinstance(kernel, str)
         }
-        found = sorted(
-            available_kernels(self.context).items(), key=lambda one: one[0] == "expert_loop"
+        candidates = sorted(
+            available_kernels(self.context).items(),
+            key=lambda named_kernel: named_kernel[0] == "expert_loop",
         )
-        moes = {n: k for n, k in found if not isinstance(k, str)}
+        moes = {n: k for n, k in candidates if not isinstance(k, str)}
         first = usable.get("two_products") or next(iter(usable.values()))
         moe_name = self._best({n: (k, first) for n, k in moes.items()}, session)
         attention_name = self._best({n: (moes[moe_name], a) for n, a in usable.items()}, session)

@@ -371,19 +371,19 @@ def verify(
     """
     batch, n_draft = drafted.shape
     if sampler == "greedy":
-        own = logits.argmax(dim=-1).view(batch, n_draft + 1)
-        accepted = own[:, :-1] == drafted
+        target_tokens = logits.argmax(dim=-1).view(batch, n_draft + 1)
+        accepted = target_tokens[:, :-1] == drafted
     else:
         chances = CHANCES[sampler](logits).view(batch, n_draft + 1, -1)
         total = chances.sum(dim=-1)
         of_draft = chances[:, :-1].gather(2, drafted[..., None])[..., 0]
         accepted = torch.rand_like(of_draft) * total[:, :-1] < of_draft
         chances[:, :-1].scatter_(2, drafted[..., None], 0.0)
-        own = race(chances.flatten(0, 1)).view(batch, n_draft + 1)
+        target_tokens = race(chances.flatten(0, 1)).view(batch, n_draft + 1)
     count = accepted.to(torch.int64).cumprod(dim=1).sum(dim=1)
     place = torch.arange(n_draft + 1, device=logits.device)
     padded = torch.cat([drafted, drafted[:, :1]], dim=1)
-    tokens = torch.where(place < count[:, None], padded, own).masked_fill(
+    tokens = torch.where(place < count[:, None], padded, target_tokens).masked_fill(
         place > count[:, None], -1
     )
     return count + 1, tokens

@@ -1,13 +1,11 @@
-"""The answer as the browser keeps it: curves, bands and draws of every K, so that a slider asks
+"""The answer as the browser keeps it: curves, ranges and tables of every K, so that a slider asks
 nobody.
 
-What does not move with batch or accepted length is worked out here once; the browser's own rules
-are those of `predict.curve` and `answers.schedule`, and a test holds them against these.
+The browser looks cases up and interpolates numbers (show/answer_tables.py); it decides nothing.
 """
 
 from __future__ import annotations
 
-import base64
 import re
 from dataclasses import replace
 from typing import Any
@@ -15,8 +13,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from advisor.answers.advice import HARDLY, PUBLISHED_COUNTED, Advice
-from advisor.answers.best_k import k_running_at, kernel_cliffs, last_batch
+from advisor.answers.advice import Advice
+from advisor.answers.best_k import kernel_cliffs, last_batch
 from advisor.answers.by_batch import schedule_values
 from advisor.answers.engines.config import (
     DRAFT_MODEL_PLACEHOLDER,
@@ -24,31 +22,22 @@ from advisor.answers.engines.config import (
     one_slot_a_line,
 )
 from advisor.answers.engines.export import format_remark
+from advisor.answers.outcome import FLAGS, Outcome, outcome_of
 from advisor.answers.own_gap import own_schedule
-from advisor.answers.schedule import (
-    MIN_GAIN,
-    SWITCH_COST,
-    TIE,
-    gain_over_doublings,
-    one_k_is_enough,
-)
-from advisor.answers.summary import borrowed_from, fit_of, stated_k
+from advisor.answers.summary import fit_of
 from advisor.catalog.engines import engines
 from advisor.catalog.hardware import drafter_name, hardware_name
 from advisor.physics import laws
-from advisor.physics.acceptance import parse_acceptance
 from advisor.physics.components import GROUPS
 from advisor.predict.curve import curve_for
 from advisor.predict.load import block_warnings
 from advisor.predict.spend import price_of
 from advisor.prediction import AdvisorError, Array
+from advisor.show.answer_tables import answer_tables
+from advisor.show.phrases.answer import BOOK, PHRASES
 from advisor.show.words.answer import engine_setup, name_to_serve
-from advisor.text import listed, printable
+from advisor.text import printable
 
-LENGTH_STEP = 0.05
-"""Accepted lengths that the browser is told of are this far apart. [tokens]"""
-_SHORTEST = 1.01
-"""The least of them, as `answers.summary` looks at. [tokens]"""
 _GROWS = 1e-3
 """Growth of the loaded experts below which there is nothing to hide. [-]"""
 
@@ -70,9 +59,14 @@ def live_answer(
     scenario = advice.scenario
     fixed = np.isin(curve.batches, schedule_values(setup, curve).batches)
     price = price_of(setup.hardware, usd_per_hour)
-    return {
+    schedule = own_schedule(own)
+    points = _points(own, "")
+    own_runs = [(batch, k, speedup) for batch, k, speedup, *_ in points]
+    outcome = outcome_of(advice, own_runs, follows_own=bool(schedule))
+    tables = answer_tables(advice, schedule)
+    cliffs = kernel_cliffs(curve, advice.curve_column)
+    axes = {
         "key": scenario.hash,
-        "borrowed": printable(borrowed_from(advice)),
         "batch": scenario.batch_size,
         "batches": curve.batches.astype(int).tolist(),
         "fixed": fixed.tolist(),
@@ -80,44 +74,35 @@ def live_answer(
         "largest": setup.memory.largest_batch,
         "drafts": curve.drafts.tolist(),
         "k": advice.curve_k,
+    }
+    curves = {
         "speedup": rounded(curve.speedup),
         "low": rounded(curve.low),
         "high": rounded(curve.high),
         "tiers": curve.tier.tolist(),
         "tpot_ms": rounded(curve.tpot_s * 1e3),
         "rate": rounded(curve.tokens_per_s_per_gpu),
+    }
+    loading = {
         "experts": rounded(experts_growth(advice)),
         "loading": rounded(expected_ratio(advice) - 1.0),
         "twin": dense_twin(advice),
-        "cliffs": [[one.first, one.last] for one in kernel_cliffs(curve, advice.curve_column)],
-        "draws": packed(curve.draws[:, :, 1:]),
-        "accepted": _accepted(advice),
+        "cliffs": [[cliff.first, cliff.last] for cliff in cliffs],
+    }
+    limits = {
         "limit_ms": scenario.max_tpot_ms,
         "usd_per_hour": None if price is None else price.usd_per_hour,
         "price": "" if price is None else price.short,
-        "rules": {
-            "switch": SWITCH_COST,
-            "tie": TIE,
-            "least": MIN_GAIN,
-            "counted": PUBLISHED_COUNTED,
-            "hardly": HARDLY,
-        },
-        "published": _points(published, scenario.drafter_id),
-        "record": advice.gain_factor,
-        "counting": advice.counting.removeprefix("counting "),
-        "own": _points(own, ""),
-        "yours": own_schedule(own),
-        "enough": _enough(advice),
-        "command": launch(advice, follows_own=bool(own_schedule(own))),
-        "fit": _fit(advice),
-        "warnings": [printable(one) for one in advice.warnings],
     }
-
-
-def _enough(advice: Advice) -> list[bool]:
-    """Whether each K would be served at every batch, were it recommended, [nK]."""
-    gain = gain_over_doublings(advice.k_by_batch, schedule_values(advice.setup, advice.curve))
-    return [one_k_is_enough(advice.k_by_batch, gain, k) for k in advice.curve.drafts.tolist()]
+    measurements = {
+        "published": _points(published, scenario.drafter_id),
+        "own": points,
+        "command": launch(advice, outcome),
+        "fit": _fit(advice),
+        "warnings": [printable(text) for text in advice.warnings],
+    }
+    book = {"outcome": outcome.facts, "phrases": PAGE_PHRASES, "flags": FLAGS}
+    return axes | curves | loading | tables | limits | measurements | book
 
 
 def rounded(values: Array) -> Any:
@@ -125,17 +110,7 @@ def rounded(values: Array) -> Any:
 
     With fewer a figure of three would be rounded twice, and differ from that of a report.
     """
-    return [rounded(one) for one in values] if values.ndim else float(f"{float(values):.7g}")
-
-
-def packed(draws: Array) -> dict[str, Any]:
-    """Draws [draws, nB, nK] as numbers of four bytes, batch before K before draw.
-
-    Whole levels of two bytes were tied where the library tells draws apart, and moved a chance by a
-    percent.
-    """
-    numbers = draws.transpose(1, 2, 0).astype("<f4")
-    return {"n": len(draws), "data": base64.b64encode(numbers.tobytes()).decode()}
+    return [rounded(row) for row in values] if values.ndim else float(f"{float(values):.7g}")
 
 
 def experts_growth(advice: Advice) -> Array:
@@ -169,36 +144,10 @@ def dense_twin(advice: Advice) -> list[float] | None:
     return rounded(curve.speedup[:, 1])
 
 
-def _accepted(advice: Advice) -> dict[str, Any] | None:
-    """Accepted lengths of the slider, their K, and what each K accepts at each. None where nothing
-    is drafted."""
-    curve = advice.curve
-    k = stated_k(advice)
-    if k == 0:
-        return None
-    longest = int(curve.drafts[-1])
-    lengths = np.linspace(_SHORTEST, k + 1.0, round((k + 1.0 - _SHORTEST) / LENGTH_STEP) + 1)
-    carried = np.array(
-        [parse_acceptance(f"{one:.6f}@{k}", longest).accepted_length for one in lengths]
-    )
-    now = float(curve.accepted_length[curve.column(k)])
-    at_now = parse_acceptance(
-        f"{min(max(now, 1.0 + 1e-6), k + 1.0):.6f}@{k}", longest
-    ).accepted_length
-    return {
-        "k": k,
-        "now": now,
-        "lengths": rounded(lengths),
-        "carried": rounded(carried[:, curve.drafts]),
-        "carried_now": rounded(at_now[curve.drafts]),
-        "source": printable(advice.setup.acceptance.source),
-    }
-
-
-def _points(found: pd.DataFrame | None, drafter_id: str) -> list[list[Any]]:
+def _points(speedups: pd.DataFrame | None, drafter_id: str) -> list[list[Any]]:
     """Measured speedups as [batch, K or None, speedup, whether of this drafter, source, whether of
     random tokens]."""
-    if found is None:
+    if speedups is None:
         return []
     return [
         [
@@ -209,7 +158,7 @@ def _points(found: pd.DataFrame | None, drafter_id: str) -> list[list[Any]]:
             printable(str(row.source)),
             bool(getattr(row, "random_tokens", False)),
         ]
-        for row in found.itertuples()
+        for row in speedups.itertuples()
     ]
 
 
@@ -221,82 +170,69 @@ _OPTIONS = {
 """What engines' options hold that do not say so themselves."""
 
 
-def launch(advice: Advice, *, follows_own: bool = False) -> dict[str, str]:
+def launch(advice: Advice, outcome: Outcome) -> dict[str, str]:
     """Text to paste into a shell, notes and engine: how this answer is served, or why no command is
     given.
 
-    A file that the engine loads is written by the same paste. follows_own : its K by batch are the
-    user's own.
+    A file that the engine loads is written by the same paste.
     """
     engine, is_written = engine_of(advice.scenario.engine)
+    facts = outcome.facts
+    title = BOOK.say("launch_title", facts)
     if fit_of(advice.setup) is not None:
-        return {"engine": engine, "text": "", "note": "Does not fit in memory."}
+        note = BOOK.say("launch", facts)
+        return {"engine": engine, "text": "", "note": note, "title": BOOK.say("headline", facts)}
     if not is_written:
-        return {"engine": engine, "text": "", "note": "No command is written: set K yourself."}
-    made = engine_setup(advice, advice.scenario.engine)
-    if made.problem:
-        return {
-            "engine": engine,
-            "text": "",
-            "note": f"{made.problem[:1].upper()}{made.problem[1:]}.",
-        }
-    text = one_option_a_line(made.launch_line)
-    if made.file_name:
-        text = f"cat > {made.file_name} <<'EOF'\n{one_slot_a_line(made.config_json)}\nEOF\n{text}"
-    named = f"{DRAFT_MODEL_PLACEHOLDER}: your {drafter_name(advice.setup.drafter)} checkpoint."
-    notes = [named] if DRAFT_MODEL_PLACEHOLDER in text else []
-    if said := format_remark(advice.setup, name_to_serve(advice)):
-        notes.append(f"{said[:1].upper()}{said[1:]}.")
+        note = "No command is written: set K yourself."
+        return {"engine": engine, "text": "", "note": note, "title": title}
+    engine_launch = engine_setup(advice, advice.scenario.engine)
+    if engine_launch.problem:
+        note = f"{as_sentence(engine_launch.problem)}."
+        return {"engine": engine, "text": "", "note": note, "title": title}
+    text = one_option_a_line(engine_launch.launch_line)
+    if engine_launch.file_name:
+        file_text = one_slot_a_line(engine_launch.config_json)
+        text = f"cat > {engine_launch.file_name} <<'EOF'\n{file_text}\nEOF\n{text}"
+    notes = [BOOK.say("schedule", facts)]
+    if DRAFT_MODEL_PLACEHOLDER in text:
+        drafter = drafter_name(advice.setup.drafter)
+        notes.append(f"{DRAFT_MODEL_PLACEHOLDER}: your {drafter} checkpoint.")
+    if remark := format_remark(advice.setup, name_to_serve(advice)):
+        notes.append(f"{as_sentence(remark)}.")
     notes += [
         f"{text.partition(':')[0]}: see the remarks." for text in block_warnings(advice.setup)
     ]
-    notes += filter(None, [] if follows_own else [beside_schedule(advice, text)])
+    if outcome.switches and not engine_launch.config_json:
+        notes.append(f"{engine} cannot vary K here: this batch's K is set for all.")
     if admitted := re.search(r"--max-running-requests (\d+)", text):
         is_full = advice.to_serve[-1].batch_end >= advice.setup.memory.largest_batch
-        end = (
-            "all that fit in memory at this context" if is_full else "where the schedule of K ends"
-        )
+        end = "all that fit in memory at this context" if is_full else "where K by batch ends"
         notes.append(f"{int(admitted[1]):,} requests: {end}.")
     hint = ". ".join(f"{name}: {words}" for name, words in _OPTIONS.items() if name in text)
-    shown = {"engine": engine, "text": text, "note": " ".join(notes), "hint": hint}
-    k = int(k_running_at(advice.to_serve, advice.scenario.batch_size))
-    if not follows_own and {one.n_draft for one in advice.to_serve} != {
-        advice.recommendation.n_draft
-    }:
-        shown["title"] = f"Launch on {engine}: {f'K = {k}' if k else 'no drafts'} here"
-    return shown
+    note = " ".join(filter(None, notes))
+    return {"engine": engine, "text": text, "note": note, "hint": hint, "title": title}
 
 
-def beside_schedule(advice: Advice, command: str) -> str:
-    """Sentence on a command that runs another K than the schedule at some batch. Empty where it
-    runs the schedule's."""
-    ranges = advice.k_by_batch
-    served = {one.n_draft for one in advice.to_serve}
-    k = min(served) if len(served) == 1 else advice.recommendation.n_draft
-    if "num_speculative_tokens_per_batch_size" in command or "--speculative-adaptive" in command:
-        other = sorted({f"K = {one.k_running}" for one in ranges if one.k_running != one.n_draft})
-        return f"Where K by batch is 0, one server runs {listed(other)}." if other else ""
-    if {one.n_draft for one in ranges} == {k}:
-        return ""
-    if not k:
-        return "Without speculation, for this batch."
-    if len(served) > 1:
-        return (
-            f"{engine_of(advice.scenario.engine)[0]} cannot vary K here: this batch's is set "
-            "for all."
-        )
-    gain = gain_over_doublings(ranges, schedule_values(advice.setup, advice.curve))
-    slower = 1.0 - gain.static_speedup[k] / gain.schedule_speedup
-    return (
-        f"K = {k} throughout: "
-        f"{f'{slower:.1%} slower than K by batch' if slower >= 5e-4 else 'as fast'}."
-    )
+def as_sentence(text: str) -> str:
+    """A text with its first letter as a sentence has it."""
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+PAGE_SLOTS = (
+    *("headline", "range", "time", "slow", "alternative", "borrowed", "memory"),
+    *("published", "published_here", "pays", "pays_end", "admit"),
+    *("memory_need", "memory_fix", "launch"),
+)
+"""Slots that the browser fills."""
+PAGE_PHRASES = [
+    [phrase.slot, phrase.when, phrase.say] for phrase in PHRASES if phrase.slot in PAGE_SLOTS
+]
 
 
 def engine_of(engine_id: str) -> tuple[str, bool]:
     """Name of an engine, and whether a launch line is written for it."""
-    found = next((one for one in engines() if one.id == engine_id), None)
-    return ("another engine", False) if found is None else (found.name, found.export is not None)
+    engine = next((profile for profile in engines() if profile.id == engine_id), None)
+    return ("another engine", False) if engine is None else (engine.name, engine.export is not None)
 
 
 def _fit(advice: Advice) -> dict[str, Any] | None:
@@ -318,22 +254,24 @@ def live_why(advice: Advice) -> dict[str, Any]:
     shape = curve.speedup.shape
     parts = curve.round_components
     zero = np.zeros(shape)
+    group_times_s = [
+        sum((parts.get(component, zero) for component in names), zero) for names in GROUPS.values()
+    ]
     verified = curve.verify_step_s / curve.plain_step_s[:, None]
-    return {
+    axes = {
         "key": advice.scenario.hash,
         "batch": advice.scenario.batch_size,
         "batches": curve.batches.astype(int).tolist(),
         "drafts": curve.drafts.tolist(),
         "k": advice.recommendation.n_draft or advice.curve_k,
+    }
+    times = {
         "groups": list(GROUPS),
-        "ms": rounded(
-            np.stack(
-                [sum((parts.get(one, zero) for one in names), zero) for names in GROUPS.values()]
-            )
-            * 1e3
-        ),
+        "ms": rounded(np.stack(group_times_s) * 1e3),
         "accepted": rounded(curve.accepted_length),
         "speedup": rounded(curve.speedup),
+    }
+    amdahl = {
         "experts": None if moe is None else moe.n_experts,
         "touched": [rounded(curve.touched_plain), rounded(curve.touched_verify)],
         "share": rounded(_routed_share(advice)),
@@ -341,6 +279,7 @@ def live_why(advice: Advice) -> dict[str, Any]:
         "amdahl": rounded(expected_ratio(advice)),
         "hidden": rounded(hidden_loading(advice, verified)),
     }
+    return axes | times | amdahl
 
 
 def expected_ratio(advice: Advice) -> Array:

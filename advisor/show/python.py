@@ -39,15 +39,15 @@ class ShownAnswer(Advice):
     """An answer that a notebook shows as a table and `print` as the terminal does."""
 
     def __str__(self) -> str:
-        made = short_answer(self, [])
-        return "\n".join([*made.head, *made.table.lines(), *made.tail])
+        answer = short_answer(self, [])
+        return "\n".join([*answer.head, *answer.table.lines(), *answer.tail])
 
     def _repr_html_(self) -> str:
-        made = short_answer(self, [])
-        head, *more = (html.escape(line) for line in made.head if line)
-        cells = made.table.frame.to_html(index=False, border=0)
-        tail = html.escape("\n".join(made.tail[1:]))
-        return f"<b>{head}</b><br>{' '.join(more)}{cells}<pre>{tail}</pre>"
+        answer = short_answer(self, [])
+        lines = [html.escape(line) for line in answer.head if line]
+        cells = answer.table.frame.to_html(index=False, border=0)
+        tail = html.escape("\n".join(answer.tail[1:]))
+        return f"<b>{lines[0]}</b><br>{' '.join(lines[1:])}{cells}<pre>{tail}</pre>"
 
 
 def _check(value: Any, kind: Any, expected: str) -> None:
@@ -67,23 +67,24 @@ def scenario(model: str, gpus: str = "", **given: Any) -> Scenario:
         Raises AdvisorError
     with what is wrong.
     """
+    settings = given
     if gpus:
         _check(gpus, str, "gpus says how many of which kind, as in gpus='8xH200'")
         n_gpus, name = split_gpus(gpus)
-        given = {"n_gpus": n_gpus, "hardware_id": hardware_named(name)} | given
-        if not {"tensor_parallel", "expert_parallel"} & given.keys():
-            node = gpus_of_node(load_hardware(str(given["hardware_id"])))
-            given["tensor_parallel"] = usual_tensor_parallel(n_gpus, node)
-    values = named_model(model) | given
+        settings = {"n_gpus": n_gpus, "hardware_id": hardware_named(name)} | given
+        if not {"tensor_parallel", "expert_parallel"} & settings.keys():
+            node = gpus_of_node(load_hardware(str(settings["hardware_id"])))
+            settings["tensor_parallel"] = usual_tensor_parallel(n_gpus, node)
+    values = named_model(model) | settings
     return build_scenario(**drafted(values, []) | values)
 
 
 def advise(question: Scenario | str, gpus: str = "", **given: Any) -> Answer:
     """The answer to a scenario, or to a model with its GPUs and the fields of `scenario`."""
     _check(question, str | Scenario, "advise takes a scenario, or a model's name with its GPUs")
-    asked = scenario(question, gpus, **given) if isinstance(question, str) else question
-    found = advise_scenario(asked)
-    return Answer(**{field.name: getattr(found, field.name) for field in fields(found)})
+    full_scenario = scenario(question, gpus, **given) if isinstance(question, str) else question
+    advice = advise_scenario(full_scenario)
+    return Answer(**{field.name: getattr(advice, field.name) for field in fields(advice)})
 
 
 def schedule(answer: Advice) -> pd.DataFrame:
@@ -106,10 +107,10 @@ def export(
 
     _check(answer, Advice, "export takes an answer, as in export(advise(scenario))")
     chosen = engine or answer.scenario.engine
-    made = export_scenario(answer.setup, answer.to_serve, chosen, **names)  # type: ignore[arg-type]
+    engine_export = export_scenario(answer.setup, answer.to_serve, chosen, **names)  # type: ignore[arg-type]
     if folder is not None:
-        write_export(made, Path(folder))
-    return made
+        write_export(engine_export, Path(folder))
+    return engine_export
 
 
 def ingest(path: Path | str, columns: dict[str, str] | None = None, **given: str) -> Measured:

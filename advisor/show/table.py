@@ -128,13 +128,15 @@ class Table(Generic[Row]):
         paper, and each time the last one.
         """
         columns = list(zip(self.header, *self.cells, strict=True))
-        room = {at: self._least(one, columns[at]) for at, one in enumerate(self._read)}
-        named = next((at for at, one in enumerate(self._read) if one.words), 0)
-        spare = sorted(room.keys() - {0, named}, key=lambda at: (self._read[at].paper, -at))
+        room = {at: self._least(column, columns[at]) for at, column in enumerate(self._read)}
+        first_of_words = next((at for at, column in enumerate(self._read) if column.words), 0)
+        spare = sorted(
+            room.keys() - {0, first_of_words}, key=lambda at: (self._read[at].paper, -at)
+        )
         while spare and sum(room.values()) + GAP * (len(room) - 1) > width:
             del room[spare.pop(0)]
-        kept = tuple(one for at, one in enumerate(self._read) if at in room)
-        return replace(self, columns=kept), [
+        fitting = tuple(column for at, column in enumerate(self._read) if at in room)
+        return replace(self, columns=fitting), [
             text for at, text in enumerate(self.header) if at not in room
         ]
 
@@ -158,9 +160,9 @@ class Table(Generic[Row]):
 
     def records(self) -> list[dict[str, Any]]:
         """Values of the columns that files have, by key."""
-        kept = [column for column in self.columns if column.key]
+        file_columns = [column for column in self.columns if column.key]
         return [
-            {name: cell for column in kept for name, cell in column.record(row).items()}
+            {name: cell for column in file_columns for name, cell in column.record(row).items()}
             for row in self.rows
         ]
 

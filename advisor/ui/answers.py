@@ -45,7 +45,7 @@ Asked = Callable[Concatenate[Scenario, P], T]
 def keys_of(*types: type[Frozen]) -> dict[str | type[Any], Callable[[Any], Any]]:
     """Functions by which a Streamlit cache names values of these types, unknown to it: by all their
     fields."""
-    return {one: one.model_dump_json for one in types}
+    return {record_type: record_type.model_dump_json for record_type in types}
 
 
 def remembered(
@@ -77,7 +77,8 @@ def remembered(
         @functools.wraps(function)
         def look_up(scenario: Scenario, /, *rest: P.args, **named: P.kwargs) -> T:
             is_private = any(
-                getattr(one, "is_private", False) for one in (scenario, *rest, *named.values())
+                getattr(argument, "is_private", False)
+                for argument in (scenario, *rest, *named.values())
             )
             return (for_one if is_private else for_all)(scenario, *rest, **named)
 
@@ -86,7 +87,8 @@ def remembered(
     return decorate
 
 
-_SHARED_ANSWERS, _OWN_ANSWERS = 64, 8  # about a megabyte each
+_SHARED_ANSWERS = 64  # about a megabyte each
+_OWN_ANSWERS = 8
 _PAUSES = 10
 _PAUSE_S = 0.025
 
@@ -241,7 +243,7 @@ class BoardAsked(Frozen):
     def question(self, scenario: Scenario) -> RankQuestion:
         """The question in the core's words. Raises AdvisorError for no model called so, an empty
         range, no users."""
-        asked = question_of(scenario, self.usd_per_hour)
+        question = question_of(scenario, self.usd_per_hour)
         wanted = ModelFilter(
             ids_called(self.names),
             min_total_params=self.min_total_params,
@@ -249,9 +251,12 @@ class BoardAsked(Frozen):
         )
         # Where no price is known, the order by cost is that by throughput: money is in inverse
         # proportion to it.
-        by = asked.by if self.by == "cost" else self.by
+        by = question.by if self.by == "cost" else self.by
         return dataclasses.replace(
-            asked, by=by, wanted=wanted, users=one_load(self.users) if self.users else asked.users
+            question,
+            by=by,
+            wanted=wanted,
+            users=one_load(self.users) if self.users else question.users,
         )
 
 
@@ -261,27 +266,25 @@ def ids_called(text: str) -> tuple[str, ...]:
     pieces = [piece.strip().lower() for piece in text.split(",") if piece.strip()]
     if not pieces:
         return ()
-    found = tuple(
+    ids = tuple(
         name
         for name in model_ids()
         if any(p in name or p in model_name(name).lower() for p in pieces)
     )
-    if not found:
+    if not ids:
         raise AdvisorError(
             f"No shipped model has {text.strip()[:60]!r} in its name; try qwen3 or gpt-oss."
         )
-    return found
+    return ids
 
 
 def asked() -> BoardAsked:
     """Question of the page's settings."""
     now = values()
-    sizes: dict[str, Any] = {
-        f"{end}_total_params": None
-        if (size := now[f"rank_{end}_total"]) is None
-        else size * _BILLION
-        for end in ("min", "max")
-    }
+    sizes: dict[str, Any] = {}
+    for end in ("min", "max"):
+        size = now[f"rank_{end}_total"]
+        sizes[f"{end}_total_params"] = None if size is None else size * _BILLION
     return BoardAsked(
         by=now["rank_by"], usd_per_hour=now["load_price"], names=now["rank_names"], **sizes
     )
@@ -293,10 +296,12 @@ def board_for(scenario: Scenario, wanted: BoardAsked) -> Leaderboard:
     What is the scenario's own model's is left out of what is remembered, so that opening a model of
     the board asks nothing new; a config of the user's own takes part.
     """
-    own = {} if scenario.model_config_json is not None else {"model_id": FIELDS["model_id"].default}
+    model_update = (
+        {} if scenario.model_config_json is not None else {"model_id": FIELDS["model_id"].default}
+    )
     of_all = {"tensor_parallel": 1, "expert_parallel": 1, "batch_size": 1, "routing": "auto"}
     shared = scenario.on_assumed_ranks().model_copy(
-        update={**of_all, "drafter_id": "none", "acceptance": "0", **own}
+        update={**of_all, "drafter_id": "none", "acceptance": "0", **model_update}
     )
     return _ranked(shared, wanted.model_copy(update={"users": users_of(scenario)}))
 

@@ -94,9 +94,13 @@ def draw_more(values: dict[str, Any]) -> None:
         with st.expander("Start from an example", icon=":material/lightbulb:"):
             for name in example_ids():
                 example = load_example(name)
-                asked = example.scenario, "example"
+                show_args = example.scenario, "example"
                 st.button(
-                    example.title, key=f"example_{name}", on_click=show, args=asked, width="stretch"
+                    example.title,
+                    key=f"example_{name}",
+                    on_click=show,
+                    args=show_args,
+                    width="stretch",
                 )
                 st.caption(plain(example.description))
         with st.expander(FIELDS["model_config_json"].label):
@@ -144,7 +148,7 @@ def widget(
 ) -> Any:
     """Draw the widget that a field's type asks for, and return what is set in it. Keyed by its name
     or `key`."""
-    asked: dict[str, Any] = {
+    widget_options: dict[str, Any] = {
         "key": key or row.name,
         "on_change": on_change,
         "width": width,
@@ -158,56 +162,63 @@ def widget(
         low, high = map(row.kind, row.range)
         # Outside its range the browser turns a field red and says no more.
         help_text = f"{help_text} From {row.limits}.".strip()
-        asked |= {
+        widget_options |= {
             "min_value": low,
             "max_value": high,
             "help": None if row.name in IN_THE_BAR else help_text,
         }
-        asked |= {"value": None, "placeholder": row.unset if width == "stretch" else "none"}
+        widget_options |= {
+            "value": None,
+            "placeholder": row.unset if width == "stretch" else "none",
+        }
         if not row.is_optional:
-            asked = {
-                name: value for name, value in asked.items() if name not in ("value", "placeholder")
+            widget_options = {
+                name: value
+                for name, value in widget_options.items()
+                if name not in ("value", "placeholder")
             }
-            asked["step"] = 1
-        return st.number_input(label, **asked)
+            widget_options["step"] = 1
+        return st.number_input(label, **widget_options)
     if (
         row.name in _SHOWN
         and len(name := str(st.session_state[row.name])) > _LONGEST
         and name.startswith("own-")
     ):
         help_text = f"{help_text} {plain(name)}".strip()
-    asked["help"] = help_text or None
+    widget_options["help"] = help_text or None
     if row.name == "acceptance":
-        return _acceptance(**asked)
+        return _acceptance(**widget_options)
     options = choices(row.name)
     chosen = st.session_state[row.name]
     if not options:
-        return st.text_input(label, **asked) or None
+        return st.text_input(label, **widget_options) or None
     if row.name in _SHOWN:
-        asked["format_func"] = _SHOWN[row.name]
+        widget_options["format_func"] = _SHOWN[row.name]
     if row.name == "model_id":
-        asked["accept_new_options"] = True
+        widget_options["accept_new_options"] = True
     if row.name == "hardware_id":
-        asked["filter_mode"] = (
+        widget_options["filter_mode"] = (
             "contains"  # keeps the list's order, where a fuzzy match puts the shortest name first
         )
-    asked |= {"index": None, "placeholder": row.unset} if row.is_optional else {}
+    widget_options |= {"index": None, "placeholder": row.unset} if row.is_optional else {}
     return st.selectbox(
-        label, [*options, *([chosen] if row.free_text and chosen not in options else [])], **asked
+        label,
+        [*options, *([chosen] if row.free_text and chosen not in options else [])],
+        **widget_options,
     )
 
 
-def _acceptance(**asked: Any) -> Any:
+def _acceptance(**widget_options: Any) -> Any:
     """A measured curve, or chances of acceptance of the user's own."""
     curves = [curve.id for curve in acceptance_curves()]
-    given = st.session_state["acceptance"]
-    own = [given] if given and given not in curves else []
+    acceptance = st.session_state["acceptance"]
+    typed_values = [acceptance] if acceptance and acceptance not in curves else []
     return st.selectbox(
         "Accepted length: a measured curve, 2.4@3, or chances 0.7,0.5,0.4",
-        [*own, *curves],
+        [*typed_values, *curves],
         accept_new_options=True,
         format_func=_curve_label,
-        **asked,
+        **widget_options,
     )
 
 
@@ -252,11 +263,15 @@ def draw_own_config() -> None:
 
 
 def _take_file() -> None:
-    given = st.session_state.config_file
-    if given is None:
+    uploaded_file = st.session_state.config_file
+    if uploaded_file is None:
         _take_back("file")
     else:
-        _use("file", lambda: uploaded_text(given, MAX_FILE_BYTES, "a config.json"), given.name)
+        _use(
+            "file",
+            lambda: uploaded_text(uploaded_file, MAX_FILE_BYTES, "a config.json"),
+            uploaded_file.name,
+        )
 
 
 def _take_text() -> None:
@@ -328,10 +343,14 @@ _UNNAMED = "My accelerator"
 
 def draw_own_hardware() -> None:
     """The form, the uploader, and what is wrong with what they hold."""
-    here = chosen_hardware()
-    if here is not None:
+    hardware = chosen_hardware()
+    if hardware is not None:
         st.button(
-            f"Fill in from {here.id}", key="hw_fill", type="tertiary", on_click=_fill, args=(here,)
+            f"Fill in from {hardware.id}",
+            key="hw_fill",
+            type="tertiary",
+            on_click=_fill,
+            args=(hardware,),
         )
     with st.form("own_hardware", border=False):
         st.text_input("Name", key="hw_name", max_chars=60, placeholder=_UNNAMED)
@@ -355,8 +374,8 @@ def draw_own_hardware() -> None:
             key="hw_chip",
             placeholder="none: roofline",
             help=(
-                "Its measured kernels then apply. Bandwidth and peaks must agree; memory and "
-                "link may differ."
+                "Its measured kernels then apply. Bandwidth and peaks must agree; memory and link "
+                "may differ."
             ),
         )
         st.text_input(
@@ -377,7 +396,9 @@ def draw_own_hardware() -> None:
 
 
 def _figure(label: str, key: str, field: str, scale: float, text: str) -> None:
-    low, high = (end / scale for end in figure_range(field))
+    lowest, highest = figure_range(field)
+    low = lowest / scale
+    high = highest / scale
     st.number_input(
         label,
         low,
@@ -403,15 +424,19 @@ def chosen_hardware() -> Hardware | None:
     )
 
 
-def _fill(here: Hardware) -> None:
+def _fill(hardware: Hardware) -> None:
     now = st.session_state
-    now.hw_name = here.name[:60]
-    figures = {key: (getattr(here, field), scale) for key, (_, field, scale, _) in _FIGURES.items()}
-    figures |= {f"hw_{dtype}": (here.peak_flops_per_s.get(dtype), _TERA) for dtype in _PEAKS}  # type: ignore[call-overload]
+    now.hw_name = hardware.name[:60]
+    figures = {
+        key: (getattr(hardware, field), scale) for key, (_, field, scale, _) in _FIGURES.items()
+    }
+    figures |= {f"hw_{dtype}": (hardware.peak_flops_per_s.get(dtype), _TERA) for dtype in _PEAKS}  # type: ignore[call-overload]
     for key, (figure, scale) in figures.items():
         now[key] = None if figure is None else figure.value / scale
-    now.hw_vendor = here.vendor if here.vendor in _VENDORS else "other"
-    now.hw_chip = here.id if here.kernel_table_device is not None and not here.is_own else None
+    now.hw_vendor = hardware.vendor if hardware.vendor in _VENDORS else "other"
+    now.hw_chip = (
+        hardware.id if hardware.kernel_table_device is not None and not hardware.is_own else None
+    )
 
 
 def _take_form() -> None:
@@ -442,11 +467,13 @@ def _take_form() -> None:
 
 
 def _take_hardware_file() -> None:
-    given = st.session_state.hw_file
-    if given is None:
+    uploaded_file = st.session_state.hw_file
+    if uploaded_file is None:
         _GIVEN.forget()
     else:
-        _use_hardware(lambda: uploaded_text(given, MAX_HARDWARE_BYTES, "the accelerator's JSON"))
+        _use_hardware(
+            lambda: uploaded_text(uploaded_file, MAX_HARDWARE_BYTES, "the accelerator's JSON")
+        )
 
 
 def _use_hardware(read: Callable[[], str]) -> None:
@@ -518,27 +545,30 @@ def _share_key() -> str:
 
 
 def _open() -> None:
-    given = st.session_state[_share_key()]
-    if given is None:
+    uploaded_file = st.session_state[_share_key()]
+    if uploaded_file is None:
         _OPENED.put(_OPENED.result)
         return
-    found, problem = attempt(read_scenario, given.getvalue())
-    if found is None:
+    scenario_file, problem = attempt(read_scenario, uploaded_file.getvalue())
+    if scenario_file is None:
         _OPENED.refuse(problem)
         return
     _OPENED.put(_OPENED.result + 1)
-    show(
-        found.scenario,
-        "file",
-        *([f"{found.note[:1].upper()}{found.note[1:]}."] if found.note else []),
-    )
+    note = scenario_file.note
+    notes = [f"{note[:1].upper()}{note[1:]}."] if note else []
+    show(scenario_file.scenario, "file", *notes)
 
 
 def said_of(scenario: Scenario) -> str:
     """The example that a scenario is, and the source of its accepted length. Empty once anything is
     changed."""
     example = next(
-        (found for found in map(load_example, example_ids()) if found.scenario == scenario), None
+        (
+            candidate
+            for candidate in map(load_example, example_ids())
+            if candidate.scenario == scenario
+        ),
+        None,
     )
     if example is None:
         return ""
@@ -558,7 +588,7 @@ _WIDTHS = {
     "drafter_id": 150,
     "context_tokens": 96,
 }
-_ENGINES = {one.id: one.name for one in engines()}
+_ENGINES = {spec.id: spec.name for spec in engines()}
 assert {row.name for row in SETTINGS} >= IN_THE_BAR == {*_WIDTHS, "engine"}
 
 
@@ -590,8 +620,8 @@ def draw_bar() -> None:
         with share:
             draw_share_panel()
         _fold(values)
-    for said in filter(None, (token_remark(), _MODEL.problem)):
-        st.markdown(f":red[:material/error: {plain(said)}]")
+    for message in filter(None, (token_remark(), _MODEL.problem)):
+        st.markdown(f":red[:material/error: {plain(message)}]")
     _MODEL.put(str(values["model_id"]))
     if (values["input_tokens"] is None) != (values["output_tokens"] is None):
         lacking = FIELDS["output_tokens" if values["output_tokens"] is None else "input_tokens"]
@@ -644,15 +674,21 @@ def _take_model() -> None:
     now = st.session_state
     typed = str(now["model_id"])
     if typed not in choices("model_id"):
-        named = resolve_model_name(typed)
-        listed = [one for one in choices("model_id") if typed.lower() in model_label(one).lower()]
-        if named is not None and named.weight_format is not None:
-            now["weight_dtype"] = named.weight_format
-        elif named is None and not listed:
+        resolved_model = resolve_model_name(typed)
+        matching_ids = [
+            model_id
+            for model_id in choices("model_id")
+            if typed.lower() in model_label(model_id).lower()
+        ]
+        if resolved_model is not None and resolved_model.weight_format is not None:
+            now["weight_dtype"] = resolved_model.weight_format
+        elif resolved_model is None and not matching_ids:
             _MODEL.refuse(
                 f"{typed} is no known model; give its config.json under More, or drop it on Measure"
             )
-        now["model_id"] = named.model_id if named else next(iter(listed), _MODEL.result)
+        now["model_id"] = (
+            resolved_model.model_id if resolved_model else next(iter(matching_ids), _MODEL.result)
+        )
     follow_model()
 
 

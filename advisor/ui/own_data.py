@@ -85,10 +85,10 @@ def choices(field: str) -> list[str]:
     """Values that a field of choice may take here and now, the user's own first."""
     row = FIELDS[field]
     listed = row.choices if row.catalogue is None else _LISTED[row.catalogue]()
-    named = [
+    session_names = [
         name for document, owner in DOCUMENTS.items() if owner == field for name in own(document)
     ]
-    return [*(name for name in named if name not in listed), *listed]
+    return [*(name for name in session_names if name not in listed), *listed]
 
 
 def read(field: str, text: str) -> Any:
@@ -135,23 +135,23 @@ def own_points(scenario: Scenario) -> pd.DataFrame | None:
     if rows is None or rows.kind != "points":
         return None
     accepted = load_setup(scenario).acceptance.accepted_length
-    found = with_rounds(rows_of(rows.result.frame, scenario), accepted)
-    found = found.dropna(subset=["speedup", "batch_size"]).rename(
+    points = with_rounds(rows_of(rows.result.frame, scenario), accepted)
+    points = points.dropna(subset=["speedup", "batch_size"]).rename(
         columns={"draft_tokens_k": "n_draft"}
     )
-    apart = unlike(found, scenario)
-    here = (found["drafter"].isna() | found["drafter"].eq(scenario.drafter_id)) & found[
+    apart = unlike(points, scenario)
+    here = (points["drafter"].isna() | points["drafter"].eq(scenario.drafter_id)) & points[
         "n_draft"
     ].le(scenario.k_max)
     here = here.fillna(False) & (
         not apart and scenario.max_tpot_ms is None and scenario.drafter_id != "none"
     )
-    lengths = found[here].groupby("n_draft")["accepted_length"].median().dropna().astype(float)
+    lengths = points[here].groupby("n_draft")["accepted_length"].median().dropna().astype(float)
     same = abs(accepted[lengths.index.astype(int)] / lengths - 1.0) <= SAME_LENGTH
     typed = len(same) > 0 and not same.any() and acceptance_curve(scenario.acceptance) is None
-    found = found.assign(source=", ".join(["your upload", *apart]), decides=here & (not typed))
-    found = found[found["n_draft"].fillna(1) > 0]
-    return found.reset_index(drop=True) if len(found) else None
+    points = points.assign(source=", ".join(["your upload", *apart]), decides=here & (not typed))
+    points = points[points["n_draft"].fillna(1) > 0]
+    return points.reset_index(drop=True) if len(points) else None
 
 
 LOADS, COPIES = RANK_FIELDS
@@ -221,7 +221,7 @@ def is_own_length(text: str) -> bool:
 
 def stop_length() -> None:
     """Back to the accepted length before the run's, where that is in use."""
-    _LENGTHS.put({of: kept for of, kept in _LENGTHS.result.items() if not kept[1]})
+    _LENGTHS.put({pair: length for pair, length in _LENGTHS.result.items() if not length[1]})
     _take_back("acceptance")
 
 
@@ -229,16 +229,16 @@ def leave_length(of: Pair, to: Pair) -> None:
     """Model or drafter is another: the length given with the former ends, that of the latter is
     back."""
     now = st.session_state
-    kept = {pair: length for pair, length in _LENGTHS.result.items() if pair != of}
+    lengths = {pair: length for pair, length in _LENGTHS.result.items() if pair != of}
     brought = _take_back("acceptance")
     if acceptance_curve(text := brought or str(now["acceptance"])) is None:
-        kept[of] = text, bool(brought)
+        lengths[of] = text, bool(brought)
     if acceptance_curve(str(now["acceptance"])) is None:
         now["acceptance"] = default("acceptance")
-    _LENGTHS.put(kept)
-    _LEFT.put((of, to) if of in kept and to not in kept else None)
-    if to in kept:
-        _take_again(*kept[to])
+    _LENGTHS.put(lengths)
+    _LEFT.put((of, to) if of in lengths and to not in lengths else None)
+    if to in lengths:
+        _take_again(*lengths[to])
 
 
 def _take_again(text: str, of_run: bool) -> None:
@@ -256,13 +256,11 @@ def length_banner(scenario: Scenario) -> None:
     if of not in _LENGTHS.result or here != (scenario.model_id, scenario.drafter_id):
         return
     text, of_run = _LENGTHS.result[of]
-    whose = f"{model_name(of[0])} with {drafter_name(of[1])}"
-    said = (
-        f"The accepted length {'of your run, ' * of_run}{text} was given for {whose}; **here it "
-        "is not used.**"
-    )
+    owner = f"{model_name(of[0])} with {drafter_name(of[1])}"
+    origin = "of your run, " if of_run else ""
+    sentence = f"The accepted length {origin}{text} was given for {owner}; **here it is not used.**"
     _banner(
-        f":material/timeline: {said}",
+        f":material/timeline: {sentence}",
         "Use it here too",
         "keep_own_length",
         _take_again,
@@ -276,7 +274,8 @@ def ranks_are_for(values: Mapping[str, Any]) -> bool:
     loads = values.get(LOADS)
     if loads is None:
         return values.get(COPIES) is not None
-    (layers, experts), moe = loads_shape(loads), _moe(str(values["model_id"]))
+    layers, experts = loads_shape(loads)
+    moe = _moe(str(values["model_id"]))
     return moe is not None and experts == moe.n_experts and layers <= moe.count
 
 
@@ -307,8 +306,8 @@ def ranks_banner(scenario: Scenario) -> None:
     )
     if scenario == scenario.on_assumed_ranks():
         text = (
-            f"Your loads are of {counted(layers, 'layer')} and {experts} experts; **this model "
-            "is another.**"
+            f"Your loads are of {counted(layers, 'layer')} and {experts} experts; **this model is "
+            "another.**"
         )
     elif scenario.expert_parallel == 1:
         text = f"**Experts touched** by {origin}; with EP above 1 its slowest rank too."
@@ -364,10 +363,13 @@ def refit_is_for(values: Mapping[str, Any]) -> bool:
     text = values.get(FIELD)
     if text is None:
         return False
-    made = parse_adjustment(text)
+    adjustment = parse_adjustment(text)
     hardware_id = str(values["hardware_id"])
     return is_for(
-        made, hardware_id, str(values["engine"]), own_digest(own("hardware_json").get(hardware_id))
+        adjustment,
+        hardware_id,
+        str(values["engine"]),
+        own_digest(own("hardware_json").get(hardware_id)),
     )
 
 
@@ -377,13 +379,18 @@ def refit_banner(scenario: Scenario) -> None:
     text = in_use()
     if text is None:
         return
-    made = parse_adjustment(text)
-    place = f"`{made.hardware_id}` with `{made.engine_class}`"
-    said = f"The refit is for {place}; **here the shipped constants are used.**"
+    adjustment = parse_adjustment(text)
+    place = f"`{adjustment.hardware_id}` with `{adjustment.engine_class}`"
+    sentence = f"The refit is for {place}; **here the shipped constants are used.**"
     if scenario.refit is not None:
-        said = f"**{made.label[0].upper()}{made.label[1:]}** in this session: {place}."
+        sentence = (
+            f"**{adjustment.label[0].upper()}{adjustment.label[1:]}** in this session: {place}."
+        )
     _banner(
-        f":material/tune: {said}", "Back to the shipped constants", "undo_refit_in_use", stop_refit
+        f":material/tune: {sentence}",
+        "Back to the shipped constants",
+        "undo_refit_in_use",
+        stop_refit,
     )
 
 
@@ -401,12 +408,12 @@ def sweep_banner(scenario: Scenario) -> None:
     undoes it."""
     if (text := st.session_state.get(SWEEP)) is None:
         return
-    said = "**Steps follow your plain sweep** in this session."
+    sentence = "**Steps follow your plain sweep** in this session."
     if scenario.plain_sweep is None:
         other = not_of(parse_sweep(text), vars(scenario)).replace("_", " ")
-        said = f"Your plain sweep is of {other}; **here it is not used.**"
+        sentence = f"Your plain sweep is of {other}; **here it is not used.**"
     _banner(
-        f":material/show_chart: {said}",
+        f":material/show_chart: {sentence}",
         "Without it",
         "undo_plain_sweep",
         st.session_state.__setitem__,

@@ -92,8 +92,10 @@ class EarlyStyle:
             else:
                 held.append(message)
                 if not message.get("more_body"):
-                    for one in _styled(held, shell(_asked(scope)) + ahead(scope["path"])):
-                        await send(one)
+                    for styled_message in _styled(
+                        held, shell(_asked(scope)) + ahead(scope["path"])
+                    ):
+                        await send(styled_message)
 
         if scope["type"] == "http" and "text/html" in Headers(scope=scope).get("accept", ""):
             # The page must come as it is, not compressed; scripts and styles, which are large,
@@ -111,8 +113,8 @@ def _charts_script() -> str:
     """Address of the script that draws Plotly's charts; empty where Streamlit has none of that
     name."""
     folder = Path(st.__file__).parent / "static"
-    found = sorted(folder.glob("static/js/PlotlyChart.*.js"))
-    return f"./{found[0].relative_to(folder).as_posix()}" if found else ""
+    scripts = sorted(folder.glob("static/js/PlotlyChart.*.js"))
+    return f"./{scripts[0].relative_to(folder).as_posix()}" if scripts else ""
 
 
 def ahead(path: str) -> str:
@@ -126,8 +128,8 @@ def ahead(path: str) -> str:
 
 def _is_page(start: Message) -> bool:
     headers = Headers(raw=start["headers"])
-    whole = start["status"] == 200 and "content-encoding" not in headers
-    return whole and headers.get("content-type", "").startswith("text/html")
+    is_plain_success = start["status"] == 200 and "content-encoding" not in headers
+    return is_plain_success and headers.get("content-type", "").startswith("text/html")
 
 
 def _asked(scope: Scope) -> dict[str, str]:
@@ -160,13 +162,13 @@ def allowed_hosts() -> list[str]:
     """Hosts that a request may name. A site whose name is made to lead here (DNS rebinding) is none
     of them."""
     address = st.get_option("server.address") or ""
-    named = [
+    hosts = [
         *LOOPBACK,
         *st.get_option("server.allowedHosts"),
         *([] if address in EVERY_ADDRESS else [address]),
     ]
     return [
-        f"[{host}]" if ":" in host else host for host in dict.fromkeys(named)
+        f"[{host}]" if ":" in host else host for host in dict.fromkeys(hosts)
     ]  # as a request writes IPv6
 
 
@@ -243,7 +245,9 @@ def shell(asked: Mapping[str, str]) -> str:
     place = asked.get("hardware_id", START["hardware_id"])
     known = model in model_ids() and place in hardware_ids()
     what = f": {model_name(model)} on {hardware_called(place, None)}" if known else ""
-    said = html.escape(f"Computing every draft length at {len(SCHEDULE_BATCHES)} batches{what} …")
+    progress_text = html.escape(
+        f"Computing every draft length at {len(SCHEDULE_BATCHES)} batches{what} …"
+    )
     name = "<p><b>MoE speculation advisor</b></p>"
     blocks = (
         '<div style="height:60px"></div>',
@@ -251,7 +255,7 @@ def shell(asked: Mapping[str, str]) -> str:
     )
     return (
         f'<style>{_beside("shell.css")}</style><div id="shell" '
-        f'role="status">{name}{blocks[0]}<p>{said}</p>{blocks[1]}'
+        f'role="status">{name}{blocks[0]}<p>{progress_text}</p>{blocks[1]}'
         "<section><div></div><div></div></section></div>"
     )
 

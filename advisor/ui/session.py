@@ -83,10 +83,10 @@ def folded_key(name: str) -> str:
     showed: under a new key the widget starts from the value that holds.
     """
     now = st.session_state
-    shown = _FOLDED.result
-    number, before = shown.get(name, (0, now[name]))
+    folded = _FOLDED.result
+    number, before = folded.get(name, (0, now[name]))
     number += now[name] != before
-    _FOLDED.put(shown | {name: (number, now[name])})
+    _FOLDED.put(folded | {name: (number, now[name])})
     if not number:
         return name
     key = f"{name}_{number}"
@@ -100,11 +100,11 @@ def take_typed(name: str, key: str, follow: Callable[[], None] | None = None) ->
     """Callback of such a widget: what was typed is the setting's value, and what follows from
     it."""
     now = st.session_state
-    shown = _FOLDED.result
+    folded = _FOLDED.result
     now[name] = now[key]
     if follow is not None:
         follow()
-    _FOLDED.put(shown | {name: (shown.get(name, (0,))[0], now[name])})
+    _FOLDED.put(folded | {name: (folded.get(name, (0,))[0], now[name])})
 
 
 def attempt(action: Callable[..., T], *arguments: Any) -> tuple[T | None, str]:
@@ -198,12 +198,12 @@ SETTINGS: Mapping[str, PageSetting] = {
 def restore() -> None:
     """Put back what Streamlit forgot: it drops the value of every widget that the last run did not
     draw."""
-    kept: dict[str, Any] = st.session_state.setdefault(_SETTINGS, {})
+    saved: dict[str, Any] = st.session_state.setdefault(_SETTINGS, {})
     for name, setting in SETTINGS.items():
         if name in st.session_state:
-            kept[name] = st.session_state[name]
+            saved[name] = st.session_state[name]
         else:
-            st.session_state[name] = kept.get(name, setting.default)
+            st.session_state[name] = saved.get(name, setting.default)
 
 
 def values() -> dict[str, Any]:

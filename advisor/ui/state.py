@@ -244,7 +244,11 @@ def show(scenario: Scenario, origin: str = "file", *more: str) -> None:
     """Make a scenario the one on screen, for callbacks. What cannot be shown becomes a note, beside
     `more`."""
     values = scenario.model_dump(mode="json")
-    documents = {name: text for name in DOCUMENTS if (text := values.pop(name)) is not None}
+    documents = {}
+    for name in DOCUMENTS:
+        text = values.pop(name)
+        if text is not None:
+            documents[name] = text
     note(
         *take(
             {name: "" if value is None else str(value) for name, value in values.items()},
@@ -340,7 +344,7 @@ def follow() -> None:
     page changes, and they are put back before the browser notes the new page's address.
     """
     now = st.session_state
-    asked = {
+    parameters = {
         name: text
         for name, text in st.query_params.to_dict().items()
         if name in FIELDS or name in SETTINGS
@@ -349,11 +353,13 @@ def follow() -> None:
     restore()
     # Streamlit has no public name for Back and Forward: without this one they are not followed.
     if opened or getattr(get_script_run_ctx(), "is_history_navigation", False):
-        now[_IMPLIED] = not any(name in FIELDS for name in asked)
-        whole = {**(START if now[_IMPLIED] else {}), **st.query_params.to_dict()}
-        _take(whole, opened and not now[_IMPLIED])
-        now[_WRITTEN] = asked | (dict(START) if now[_IMPLIED] else {})
-    elif asked != now[_WRITTEN] and not (now[_IMPLIED] and asked.items() <= now[_WRITTEN].items()):
+        now[_IMPLIED] = not any(name in FIELDS for name in parameters)
+        link = {**(START if now[_IMPLIED] else {}), **st.query_params.to_dict()}
+        _take(link, opened and not now[_IMPLIED])
+        now[_WRITTEN] = parameters | (dict(START) if now[_IMPLIED] else {})
+    elif parameters != now[_WRITTEN] and not (
+        now[_IMPLIED] and parameters.items() <= now[_WRITTEN].items()
+    ):
         st.query_params.update(now[_WRITTEN])
 
 
@@ -400,11 +406,13 @@ def write_settings() -> None:
 def link_to(scenario: Scenario, base: str | None) -> str | None:
     """Address that restores this scenario and the pages' settings, relative without `base`. None
     when too long."""
-    asked = {
+    settings = {
         name: value for name, value in values_of_pages().items() if not _means(None, name, value)
     }
     query = "&".join(
-        filter(None, (scenario.to_query(), urlencode({name: str(v) for name, v in asked.items()})))
+        filter(
+            None, (scenario.to_query(), urlencode({name: str(v) for name, v in settings.items()}))
+        )
     )
     documents = (getattr(scenario, name) or "" for name in DOCUMENTS)
     if len(query) > MAX_LINK_CHARACTERS or any(len(text) > MAX_CONFIG_BYTES for text in documents):
@@ -505,7 +513,7 @@ def draw_token_fields(
     field = row.name
     now[TYPED[field]] = _text(field)
     key = TYPED[field] if field in _ALWAYS else folded_key(TYPED[field])
-    asked: dict[str, Any] = {"width": width} | (
+    widget_options: dict[str, Any] = {"width": width} | (
         {"placeholder": row.unset} if row.is_optional else {}
     )
     st.text_input(
@@ -515,20 +523,18 @@ def draw_token_fields(
         args=(TYPED[field], key, functools.partial(_take_tokens, field, follow)),
         persist_state="session",
         help=None if field in _ALWAYS else f"Type {TOKENS_FORMS}. From {row.limits}.",
-        **asked,
+        **widget_options,
     )
     return None if now[field] is None else int(now[field])
 
 
 def token_remark() -> str:
     """Reason that the number last typed was not taken. Empty once another is set."""
-    field, stayed, said = _REFUSED.result
-    if not said or stayed != st.session_state[field]:
+    field, stayed, reason = _REFUSED.result
+    if not reason or stayed != st.session_state[field]:
         return ""
-    return (
-        f"{FIELDS[field].screen_label}: {said}; {'none' if stayed is None else f'{stayed:,}'} "
-        "stays."
-    )
+    number = "none" if stayed is None else f"{stayed:,}"
+    return f"{FIELDS[field].screen_label}: {reason}; {number} stays."
 
 
 def _text(field: str) -> str:

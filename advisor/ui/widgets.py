@@ -152,9 +152,9 @@ def show_table(
     pick : whether rows can be picked.
     widest, lines : widest column of words [px], and lines of a row, in which they wrap.
     """
-    shown = replace(table, rows=table.rows[:_MAX_SHOWN])
-    cells = [[screen_style(typeset(cell)) for cell in row] for row in shown.cells]
-    texts = pd.DataFrame(cells, columns=[capital(label) for label in shown.header])
+    visible = replace(table, rows=table.rows[:_MAX_SHOWN])
+    cells = [[screen_style(typeset(cell)) for cell in row] for row in visible.cells]
+    texts = pd.DataFrame(cells, columns=[capital(label) for label in visible.header])
     frame = texts.copy()
     look = {}
     for head, align in zip(texts, table.align, strict=True):
@@ -199,7 +199,7 @@ def _numbers(texts: Iterable[str]) -> list[float | None] | None:
     Equal numbers that read otherwise, for another band, are moved by the last digit: a text is
     found by its number.
     """
-    found: list[float | None] = []
+    numbers: list[float | None] = []
     units = set()
     known = dict[float, str]()
     for text in texts:
@@ -209,9 +209,9 @@ def _numbers(texts: Iterable[str]) -> list[float | None] | None:
         number = None if match is None else float(match[1].replace(",", ""))
         while number is not None and known.setdefault(number, text) != text:
             number = math.nextafter(number, math.inf)
-        found.append(number)
+        numbers.append(number)
         units |= set() if match is None else {match[2]}
-    return found if len(units) == 1 else None
+    return numbers if len(units) == 1 else None
 
 
 def show_warnings(advice: Advice) -> None:
@@ -224,10 +224,8 @@ def accepted_from(answer: Advice | DesignSpace) -> str:
     """Accepted length that an answer rests on, in one sentence without markup."""
     acceptance = answer.setup.acceptance
     source = acceptance.source.removeprefix("accepted length ")
-    return (
-        "Accepted length: "
-        f"{source}{' (of another model, drafter or run)' if acceptance.borrowed else ''}."
-    )
+    borrowed = " (of another model, drafter or run)" if acceptance.borrowed else ""
+    return f"Accepted length: {source}{borrowed}."
 
 
 def upload_limit(most_bytes: int) -> int:
@@ -266,7 +264,9 @@ def open_if_asked(advice: Advice) -> None:
     drafts = list(range(advice.scenario.k_max + 1 if advice.setup.drafter.kind != "none" else 1))
     now = st.session_state
     batch = int(question[0])
-    now[_BATCH], now[_K], now[_SECTION] = batch, min(question[1], drafts[-1]), question[2]
+    now[_BATCH] = batch
+    now[_K] = min(question[1], drafts[-1])
+    now[_SECTION] = question[2]
     _dialog(advice, sorted({*map(int, advice.curve.batches), batch}), drafts)
 
 
@@ -276,9 +276,10 @@ def _dialog(advice: Advice, batches: Sequence[int], drafts: Sequence[int]) -> No
     left, right = st.columns(2)
     batch = left.selectbox("Batch", batches, key=_BATCH)
     k = right.selectbox("K", drafts, key=_K)
-    made = derive(setup, float(batch), int(k))
-    shown = ("speedup", "tpot", "tokens_per_s_per_gpu")
-    speedup, tpot, rate = (made.step(name).result for name in shown)
+    derivation = derive(setup, float(batch), int(k))
+    speedup = derivation.step("speedup").result
+    tpot = derivation.step("tpot").result
+    rate = derivation.step("tokens_per_s_per_gpu").result
     per_gpu = f"{value_text(rate).removesuffix('/s')} tokens/s per GPU"
     tier = advice.curve.tier_at(float(batch), int(k))
     st.markdown(
@@ -288,22 +289,22 @@ def _dialog(advice: Advice, batches: Sequence[int], drafts: Sequence[int]) -> No
     section = st.segmented_control("Show", SECTIONS, required=True, key=_SECTION)
     if section == "Band":
         st.markdown(f"The {BAND_LEVEL:.0%} band that each kind of uncertainty would give alone:")
-        show_table(Table(BAND_PARTS, band_parts(setup, made.batch_size, made.n_draft)))
+        show_table(Table(BAND_PARTS, band_parts(setup, derivation.batch_size, derivation.n_draft)))
         st.caption(
             f"{SIMULATED}, the same with and without drafts: what both share cancels in the ratio."
         )
     elif section == "Measured nearby":
-        _near(advice, made)
+        _near(advice, derivation)
     elif section == "Inputs":
         show_table(matrix(("Setting", "Value"), list(setting_lines(advice.setup).items()), "ll"))
         st.caption(plain(accepted_from(advice)))
         st.caption(plain(f"{setup.cache.sentence}. {setup.routing_because}"))
     elif section == "Constants":
-        constants_table(made)
+        constants_table(derivation)
     else:
         # A sum before its parts: what a reader came for.
-        found = [step for step in made.steps if step.group == section]
-        _steps(sorted(found, key=lambda step: not step.id.endswith(".total")))
+        steps = [step for step in derivation.steps if step.group == section]
+        _steps(sorted(steps, key=lambda step: not step.id.endswith(".total")))
 
 
 def _steps(steps: Sequence[Step]) -> None:
@@ -321,8 +322,8 @@ def _steps(steps: Sequence[Step]) -> None:
     )
 
 
-def _near(advice: Advice, made: Derivation) -> None:
-    kernels, speedups = nearby_for(advice, made.batch_size, made.n_draft)
+def _near(advice: Advice, derivation: Derivation) -> None:
+    kernels, speedups = nearby_for(advice, derivation.batch_size, derivation.n_draft)
     if kernels is None:
         st.info("No measured tables here, so no measured points: Trust says how to build it.")
         return
@@ -356,7 +357,7 @@ def component(name: str, *scripts: str) -> Any:
     """A component of the page of these scripts of serve/browser, joined: a component is one
     script."""
     css, *js = [
-        (_BROWSER / one).read_text(encoding="utf-8")
-        for one in ("live.css", *(f"{x}.js" for x in scripts))
+        (_BROWSER / file_name).read_text(encoding="utf-8")
+        for file_name in ("live.css", *(f"{script}.js" for script in scripts))
     ]
     return st.components.v2.component(name, css=css, js="\n".join(js))

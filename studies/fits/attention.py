@@ -202,8 +202,8 @@ def _not_from_cache(read: np.ndarray, bounds: AttentionLimits) -> tuple[str, Any
     through."""
     launch = read * bounds.s_per_byte <= LAUNCH_READ_S
     reason = (
-        f"KV cache below 2.5 x the last-level cache of {bounds.cache_bytes / 1e6:.0f} MB: "
-        "served from it"
+        f"KV cache below 2.5 x the last-level cache of {bounds.cache_bytes / 1e6:.0f} MB: served "
+        "from it"
     )
     return reason, (read >= 2.5 * bounds.cache_bytes) | launch
 

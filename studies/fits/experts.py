@@ -137,8 +137,8 @@ def not_from_cache(frame: pd.DataFrame, cache_bytes: float, dtype: str) -> tuple
     """Rule of `keep_rows` for rows whose weights a cache cannot hold. `frame` has touched and
     routed_rows."""
     reason = (
-        f"touched weights below 2.5 x the last-level cache of {cache_bytes / 1e6:.0f} MB: "
-        "served from it"
+        f"touched weights below 2.5 x the last-level cache of {cache_bytes / 1e6:.0f} MB: served "
+        "from it"
     )
     return reason, np.asarray(frame_work(frame, dtype, False)["W"] >= 2.5 * cache_bytes)
 

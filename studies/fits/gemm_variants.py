@@ -111,8 +111,8 @@ def without_excess(
     left = measured - share * excess
     log_sd = float(np.sqrt(np.mean(np.log(measured / left) ** 2)))
     note = (
-        f"less {share:g} of the time beyond another engine's at the same product: an "
-        "assumption, no table settles it"
+        f"less {share:g} of the time beyond another engine's at the same product: an assumption, "
+        "no table settles it"
     )
     return GemmVariant(ending, frame.assign(latency_s=left), note, log_sd)
 

@@ -87,8 +87,8 @@ def _losses(rows: pd.DataFrame) -> Iterator[Bar]:
     false = float(said[~below].mean())
     good = (foreseen >= 0.25 and false <= 0.02) or (foreseen >= 0.45 and false <= 0.05)
     figure = (
-        f"{percent(foreseen, 0)} of {int(below.sum())}, {percent(false)} of "
-        f"{int((~below).sum())} false"
+        f"{percent(foreseen, 0)} of {int(below.sum())}, {percent(false)} of {int((~below).sum())} "
+        "false"
     )
     yield Bar("slowdowns foreseen", ">= 25 % at <= 2 % false, or >= 45 % at <= 5 %", figure, good)
     grid = rows[rows["source"] == GRID]

@@ -228,6 +228,5 @@ def _all_reduce_text() -> str:
     median, p90 = error_quantiles(1.0 + errors, np.ones_like(errors))
     return (
         "All-reduce, one message size left out and interpolated between the others: median error "
-        f"{percent(median)}, "
-        f"90 % of the {len(records)} tables within {percent(p90)}."
+        f"{percent(median)}, 90 % of the {len(records)} tables within {percent(p90)}."
     )

@@ -82,24 +82,21 @@ def _possible(external: pd.DataFrame, as_prior: pd.DataFrame) -> str:
     status = "met" if rest is not None and rest <= BUNDLE_BAR else "missed"
     said = (
         "A published round that costs less than reading the weights of the experts it touches, "
-        "on the GPUs that the "
-        f"model's plain throughput implies, cannot be as it is printed: {', '.join(faulty)} "
-        f"({int((rows['impossible'] != '').sum())} of {len(rows)} rows), set aside as a whole. "
+        "on the GPUs that the model's plain throughput implies, cannot be as it is printed: "
+        f"{', '.join(faulty)} ({int((rows['impossible'] != '').sum())} of {len(rows)} rows), set "
+        "aside as a whole. "
         if faulty
         else "No published round costs less than reading the weights of the experts it touches. "
     )
     return (
         f"{said}SpecBundle's mean error is {percent(rest)} without (n {n}; bar "
-        f"{percent(BUNDLE_BAR, 0)}: {status}) and "
-        f"{percent(every)} with it. What is left is host time: with the prior's in place of the "
-        "class's it is "
+        f"{percent(BUNDLE_BAR, 0)}: {status}) and {percent(every)} with it. What is left is host "
+        "time: with the prior's in place of the class's it is "
         f"{percent(float(prior['error'].mean()))}, by model from {percent(float(by_model.min()))} "
-        "to "
-        f"{percent(float(by_model.max()))} ({furthest}), draft trees included. Published sources "
-        "disagree on SGLang's "
-        "host time per round by more than the band of its class says (the slowest is a report of "
-        "a slowdown, SpecForge "
-        "issue 339), and none states its host."
+        f"to {percent(float(by_model.max()))} ({furthest}), draft trees included. Published "
+        "sources disagree on SGLang's host time per round by more than the band of its class "
+        "says (the slowest is a report of a slowdown, SpecForge issue 339), and none states its "
+        "host."
     )
 
 
@@ -217,9 +214,8 @@ def reproduction_section(table: pd.DataFrame | None) -> str:
     falls = bool(np.all(np.diff(dense.speedup[:, 0]) <= 1e-9))
     lines.append(
         f"- R11: published non-increasing; here {'too' if falls else 'not'}. R17: published 3, "
-        "then 5 at B 16-32, then "
-        f"3, and non-increasing on the dense model; here {_course(ks[0])}, and on the dense model "
-        f"{_course(ks[1])}."
+        "then 5 at B 16-32, then 3, and non-increasing on the dense model; here "
+        f"{_course(ks[0])}, and on the dense model {_course(ks[1])}."
     )
     peaks = {
         k: (float(v.max()), float(WIDE_BATCHES[v.argmax()]), plateau(v))
@@ -281,9 +277,8 @@ def _r19(table: pd.DataFrame | None) -> str:
     ]
     ratios = ", ".join(f"{t}: {ratio:.2f}" for t, ratio in found)
     return (
-        "- R19 (H200 bf16 128/8 2048x768 balanced, measured T(B)/T(4B); expected a minimum near B "
-        "4 of .31, >= .93 "
-        f"for B 16-64, .76 at 512): {ratios}."
+        "- R19 (H200 bf16 128/8 2048x768 balanced, measured T(B)/T(4B); expected a minimum near "
+        f"B 4 of .31, >= .93 for B 16-64, .76 at 512): {ratios}."
     )
 
 
@@ -574,8 +569,7 @@ def faster_than_reading(point: PublishedPoint) -> str:
         if np.isfinite(printed_s) and printed_s < least_s:
             return (
                 f"the printed {name} of {printed_s * 1e3:.2f} ms is shorter than reading the "
-                "weights it touches "
-                f"({least_s * 1e3:.2f} ms on {point.setup.placement.gpus} x "
+                f"weights it touches ({least_s * 1e3:.2f} ms on {point.setup.placement.gpus} x "
                 f"{point.setup.hardware.id})"
             )
     return ""

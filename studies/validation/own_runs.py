@@ -384,8 +384,8 @@ def _rivals_said(regrets: pd.DataFrame) -> str:
     judged = counted(len(_large(regrets)), "set")
     if not found:
         return (
-            f"Below every constant K, in the mean and on the worst grid of {judged} of "
-            f"{MIN_ROWS} grids or more: met."
+            f"Below every constant K, in the mean and on the worst grid of {judged} of {MIN_ROWS} "
+            "grids or more: met."
         )
     return "Below every constant K: missed. A simpler rule wins: " + "; ".join(found) + "."
 

@@ -285,9 +285,8 @@ def groups_line(judged: pd.DataFrame) -> str:
         f"{len(table)} groups (model, engine, accelerator, weights): mean of their medians "
         f"{percent(float(table['median'].mean()))}, within {NEAR:.0%}: "
         f"{percent(float((table['median'] <= NEAR).mean()))}; of {FAR_POINTS} points or more "
-        f"beyond {FAR:.0%}: "
-        f"{len(far)}. End to end: {percent(float(whole['median'].mean()))}, within {NEAR:.0%}: "
-        f"{percent(float((whole['median'] <= NEAR).mean()))}."
+        f"beyond {FAR:.0%}: {len(far)}. End to end: {percent(float(whole['median'].mean()))}, "
+        f"within {NEAR:.0%}: {percent(float((whole['median'] <= NEAR).mean()))}."
     )
 
 

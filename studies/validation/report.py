@@ -257,8 +257,7 @@ def _overheads() -> str:
         body.append((record.engine_class, *values, record.n_rows, record.n_sources, record.message))
     residuals = ", ".join(
         f"{r.tier}{' on workstation parts' if r.workstation else ''} {r.log_sd:.2f} ({r.n_rows} "
-        "rows of "
-        f"{counted(r.n_sources, 'laboratory', 'laboratories')})"
+        f"rows of {counted(r.n_sources, 'laboratory', 'laboratories')})"
         for r in fit.residuals
     )
     tried = ", ".join(f"{name} {percent(error)}" for name, error in fit.held_out_error.items())

@@ -430,8 +430,7 @@ def flat(points: pd.DataFrame) -> Reasons:
         if same and len(group) >= FLAT_POINTS and beyond_s > LAUNCHES_S:
             why = (
                 f"{_ms(times.min())} to {_ms(times.max())} at batches {batches.min()} to "
-                f"{batches.max()}, "
-                f"{1e6 * beyond_s:.0f} us a layer beyond reading every weight"
+                f"{batches.max()}, {1e6 * beyond_s:.0f} us a layer beyond reading every weight"
             )
             found |= dict.fromkeys(group["point_id"], why)
     return found
@@ -451,8 +450,7 @@ def falls(points: pd.DataFrame) -> Reasons:
                 other = quicker.loc[quicker["measured_s"].idxmin()]
                 found[row.point_id] = (
                     f"{_ms(row.measured_s)} at batch {row.batch_size}, {_ms(other['measured_s'])} "
-                    "at batch "
-                    f"{other['batch_size']} of the same server"
+                    f"at batch {other['batch_size']} of the same server"
                 )
     return found
 
@@ -490,8 +488,7 @@ def version_pair(points: pd.DataFrame) -> Reasons:
                 if len(factors) >= PAIRS and factors.median() > DISAGREE:
                     why = (
                         f"version {quick} is {factors.min():.2f} to {factors.max():.2f} times as "
-                        f"quick as {slow} at "
-                        f"{len(factors)} equal settings: speculation inferred"
+                        f"quick as {slow} at {len(factors)} equal settings: speculation inferred"
                     )
                     found |= dict.fromkeys(group.loc[group["version"] == quick, "point_id"], why)
     return found

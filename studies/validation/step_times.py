@@ -369,8 +369,7 @@ def latent_attention_bar() -> Iterator[Bar]:
     yield Bar(
         (
             "DeepSeek-V3, data-parallel attention, 8 x H200, 32k, batch 64: verification ratio at "
-            "K = "
-            "3"
+            "K = 3"
         ),
         "about 1.65 (1.5-1.8), from the measured rate of attention",
         f"{ratio:.2f}",
@@ -440,10 +439,9 @@ def bars_of_step_times(bars: Sequence[Bar]) -> str:
     """The section on step times."""
     said = (
         "Plain decode is judged with the constants of small launches fitted without the point's "
-        "own model. Chosen on "
-        "these points and kept when a model is left out: the forms, vLLM's 0.18 border, SGLang's "
-        "constant for every "
-        "layer instead of one for norms, TensorRT-LLM's fp8 cache. So this is a development score."
+        "own model. Chosen on these points and kept when a model is left out: the forms, vLLM's "
+        "0.18 border, SGLang's constant for every layer instead of one for norms, TensorRT-LLM's "
+        "fp8 cache. So this is a development score."
     )
     return bars_section("Bars of step times", said, bars)
 

@@ -196,13 +196,10 @@ def _losses(rows: pd.DataFrame) -> str:
     false = float((gains["low"] < 1.0).mean())
     return (
         f"Where the band excludes 1 ({len(certain)} rows), the sign is right in {percent(right)} "
-        "(bar 95 %: "
-        f"{_met(right >= 0.95)}). Of {len(below)} measured slowdowns {percent(foreseen, 0)} are "
-        "predicted below 1, and "
-        f"{percent(warned, 0)} carry a band that reaches below 1 (bar 80 %: "
-        f"{_met(warned >= 0.8)}); of {len(gains)} "
-        f"gains of 1.2x or more {percent(false, 0)} carry such a band (bar 15 %: "
-        f"{_met(false <= 0.15)})."
+        f"(bar 95 %: {_met(right >= 0.95)}). Of {len(below)} measured slowdowns "
+        f"{percent(foreseen, 0)} are predicted below 1, and {percent(warned, 0)} carry a band "
+        f"that reaches below 1 (bar 80 %: {_met(warned >= 0.8)}); of {len(gains)} gains of 1.2x "
+        f"or more {percent(false, 0)} carry such a band (bar 15 %: {_met(false <= 0.15)})."
     )
 
 
@@ -514,8 +511,7 @@ def _must_beat(frame: pd.DataFrame, ext: pd.DataFrame) -> str:
         met = "met" if min(cost, shape) >= 1.5 else "missed"
         lines.append(
             f"- {name}: our error is {cost:.2f} times smaller on round cost, {shape:.2f} times on "
-            "shape (gate "
-            f"1.5 each: {met})."
+            f"shape (gate 1.5 each: {met})."
         )
         if shape < 1.5:
             lines.append(_why_shape(frame, name))
@@ -536,10 +532,7 @@ def _why_shape(frame: pd.DataFrame, name: str) -> str:
     per_source = int(frame.groupby("source").size().median())
     return (
         f"- Why that shape gate is missed: it asks for {percent(asked)} after one scale per "
-        "source, near the reading "
-        f"itself: {percent(read, 0)} of these rows come from pixels or text (taken as 6 %), half "
-        "of the sources have "
-        f"{per_source} rows or fewer to set their scale, and over a source's few batches a "
-        "formula fitted to its class "
-        "is not far off."
+        f"source, near the reading itself: {percent(read, 0)} of these rows come from pixels or "
+        f"text (taken as 6 %), half of the sources have {per_source} rows or fewer to set their "
+        "scale, and over a source's few batches a formula fitted to its class is not far off."
     )

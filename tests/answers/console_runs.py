@@ -11,8 +11,8 @@ DRAFTED = "drafted.txt"
 PLAIN = "plain.txt"
 _SERVES = "vllm serve Qwen/Qwen3-30B-A3B --tensor-parallel-size 1"
 _CLIENT = (
-    "Namespace(backend='vllm', model='Qwen/Qwen3-30B-A3B', dataset_name='%s', "
-    "max_concurrency=%d, num_prompts=%d)"
+    "Namespace(backend='vllm', model='Qwen/Qwen3-30B-A3B', dataset_name='%s', max_concurrency=%d, "
+    "num_prompts=%d)"
 )
 
 

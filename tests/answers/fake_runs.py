@@ -39,8 +39,8 @@ SPECULATIVE = (
 )
 SGLANG = "python -m sglang.launch_server --model-path Qwen/Qwen3-30B-A3B --cuda-graph-max-bs 128"
 SGLANG_SPECULATIVE = (
-    " --speculative-algorithm EAGLE3 --speculative-num-steps 3 --speculative-eagle-topk 1"
-    " --speculative-num-draft-tokens 4 --speculative-draft-model-path head --max-running-requests "
+    " --speculative-algorithm EAGLE3 --speculative-num-steps 3 --speculative-eagle-topk 1 "
+    "--speculative-num-draft-tokens 4 --speculative-draft-model-path head --max-running-requests "
     "128"
 )
 

@@ -105,8 +105,7 @@ def test_plain_decoding_is_advised_with_what_the_best_draft_would_give(setup: Se
     open_ = row(2, 0.97, 0.8, 1.0, 0.05, p_gain=0.4)
     text = (
         "do not speculate (K = 0): K = 2, the best draft length, gives 0.97x (0.80-1.00), a gain "
-        "in 40% of 256 "
-        "simulated cases, and is expected to lose 5.0% against 2.0% without"
+        "in 40% of 256 simulated cases, and is expected to lose 5.0% against 2.0% without"
     )
     assert said(setup, own, slow[0], open_) == f"{text}."
     equal = "; the noise does not separate them, so the smaller K is taken."
@@ -203,16 +202,14 @@ def test_the_best_draft_length_is_that_of_the_least_loss_and_none_where_nothing_
             15,
             (
                 "It does not fit in memory (batch 15 is the largest that does). If it did: at "
-                "batch "
-                "16 on NVIDIA"
+                "batch 16 on NVIDIA"
             ),
         ),
         (
             1,
             (
                 "It does not fit in memory (batch 1 is the largest that does). If it did: at "
-                "batch 16 "
-                "on NVIDIA"
+                "batch 16 on NVIDIA"
             ),
         ),
         (0, "It does not fit in memory (not even batch 1 does). If it did: at batch 16 on NVIDIA"),

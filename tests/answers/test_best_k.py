@@ -342,8 +342,8 @@ def test_a_jump_with_a_dip_is_named_with_the_batches_inside() -> None:
     assert (found.before, found.least, found.later) == (1.7, 1.1, 1.5)
     assert found.text == (
         "Avoid 17-64 sequences at K = 3: a kernel switches above 16 (measured), verification "
-        "jumps from 7.0 to 20.0 "
-        "ms, and the speedup falls from 1.70x to 1.10x before it rises again to 1.50x."
+        "jumps from 7.0 to 20.0 ms, and the speedup falls from 1.70x to 1.10x before it rises "
+        "again to 1.50x."
     )
 
 

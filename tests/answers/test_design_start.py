@@ -40,8 +40,7 @@ def test_a_typed_shape_is_the_architecture_it_says() -> None:
     assert start.scenario.model_id == "61L-h7168-N256-k8-s1-w2048"
     assert start.note == (
         "Start: 61L h7168 N256 k8 s1 w2048. Assumed: 56 attention heads of 128, 8 with keys and "
-        "values; a vocabulary "
-        "of 151,936."
+        "values; a vocabulary of 151,936."
     )
 
 

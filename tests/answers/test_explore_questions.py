@@ -243,8 +243,7 @@ def test_drafting_pays_up_to_the_largest_batch_that_fits_and_is_sure() -> None:
     assert frame.loc[found["row"]["small", "b200-sxm"], "batch_size"] == 1
     assert pays_text(found) == (
         "Drafting gains in at least 80% of the simulated cases for 3 of 4 pairs of model and "
-        "accelerator, up to batch "
-        "1 to 8."
+        "accelerator, up to batch 1 to 8."
     )
     assert "nowhere in this sweep" in pays_text(where_drafting_pays(frame.assign(p_gain=0.79)))
 
@@ -270,8 +269,7 @@ def test_the_fastest_keeps_the_limit_and_a_model_that_cannot_says_its_best() -> 
     assert found["tokens_per_s_per_gpu"]["small"] == pytest.approx(600)
     assert fastest_text(found.reset_index(), 5.0) == (
         "Most tokens/s per GPU within 5 ms per token: small on b200-sxm at batch 1 with K = 2, "
-        "600. 1 model cannot "
-        "keep that."
+        "600. 1 model cannot keep that."
     )
     assert fastest_text(fastest_within(frame, 0.1), 0.1) == (
         "Nothing in this sweep fits in memory and stays within 0.1 ms per token."
@@ -309,8 +307,7 @@ def test_a_k_that_one_point_of_five_has_is_not_named_for_all() -> None:
     frame = frame_of(*short, *long)
     assert one_k_text(frame) == (
         "K = 0 for all loses 1.4% on average against the best K of each simulated case, 1.6% at "
-        "worst; each point's "
-        "own K loses 1.5%. Not every point has K = 2, 3, 4."
+        "worst; each point's own K loses 1.5%. Not every point has K = 2, 3, 4."
     )
     assert list(one_k_for_all(frame)["points"]) == [5, 5, 1, 1, 1]
     alike = frame_of(

@@ -272,8 +272,7 @@ def two_k() -> pd.DataFrame:
 def test_of_several_k_the_decision_names_each_by_batch_and_none_that_loses() -> None:
     assert decision_text(two_k()) == (
         "Keep K = 3 up to batch 8 (measured 1.72x to 1.45x) and K = 1 at batch 32 to 64 (measured "
-        "1.14x to 1.04x): "
-        "so switched, no batch of yours loses."
+        "1.14x to 1.04x): so switched, no batch of yours loses."
     )
     lost = two_k().assign(speedup=lambda rows: rows["speedup"].where(rows["batch_size"] < 64, 0.9))
     assert decision_text(lost).endswith(

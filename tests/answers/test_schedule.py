@@ -260,8 +260,7 @@ def test_one_sentence_says_whether_one_k_is_enough() -> None:
     kept = (KRange(1, 2, 1, 0.7), KRange(3, 3, 0, 1.0, table_k=2))
     assert said(idle, kept) == (
         "A schedule is not worth its drafter: over all batches up to 3 no speculation is quicker "
-        "(mean over batch "
-        "doublings)."
+        "(mean over batch doublings)."
     )
     near[2, 2] = 1.8
     gain = 1 / ((2 - np.log2(4 / 3)) / 2 / 1.5 + np.log2(4 / 3) / 2 / 1.8) / 1.5 - 1

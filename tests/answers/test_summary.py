@@ -119,8 +119,8 @@ def test_errors_of_few_rows_are_told_and_give_way_to_those_of_all() -> None:
         in errors_text(found)
     )
     near = (
-        "Few published speedups are near: 3 of this accelerator and model (median error 1%, "
-        "100% in the likely range). "
+        "Few published speedups are near: 3 of this accelerator and model (median error 1%, 100% "
+        "in the likely range). "
     )
     assert errors_text(found).startswith(near)
     enough = {"this accelerator and model": dataclasses.replace(few, n=21)} | {

@@ -45,8 +45,8 @@ def test_advise_json_has_the_documented_keys(run: Run) -> None:
     )
     assert set(named.split()) <= set(document)
     told = (
-        "n_draft speedup speedup_low speedup_high tier bound tpot_ms tokens_per_s_per_gpu "
-        "p_best regret verdict"
+        "n_draft speedup speedup_low speedup_high tier bound tpot_ms tokens_per_s_per_gpu p_best "
+        "regret verdict"
     )
     assert set(told.split()) <= set(document["recommendation"])
     assert {"batch_start", "batch_end", "n_draft", "speedup"} <= set(document["k_by_batch"][0])

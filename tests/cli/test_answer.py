@@ -376,8 +376,8 @@ def test_the_answer_counts_the_published_runs_that_lie_outside_its_prediction(ru
         above += one.speedup > advice.curve.high[row, column]
     assert all(np.isnan(one.accepted_length) for one in runs)
     said = (
-        f"{below + above} lie outside the likely range, {below} below it. It is for this "
-        "answer's accepted length;"
+        f"{below + above} lie outside the likely range, {below} below it. It is for this answer's "
+        "accepted length;"
     )
     drawn = sum(one.random_tokens for one in runs)
     told = "the runs do not state theirs, and all had prompts of random tokens, which accept less."

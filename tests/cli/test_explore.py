@@ -75,8 +75,8 @@ def test_the_map_is_machine_readable(run: Run) -> None:
 
 
 ASKED = (
-    "expert-ranks --hardware h200-sxm --ep 8 --model qwen3-30b-a3b --batch 16 --k-max 2 "
-    "--drafter eagle3"
+    "expert-ranks --hardware h200-sxm --ep 8 --model qwen3-30b-a3b --batch 16 --k-max 2 --drafter "
+    "eagle3"
 )
 RANKS = (*ASKED.split(), "--accepted-length", "2.4@3")
 

@@ -23,8 +23,8 @@ def wait_for_value(page: Any, label: str, value: int) -> None:
     wait_until(
         page,
         (
-            "([label, value]) => document.querySelector(`input[aria-label='${label}']`)?.value === "
-            "value"
+            "([label, value]) => document.querySelector(`input[aria-label='${label}']`)?.value "
+            "=== value"
         ),
         arg=[label, str(value)],
     )

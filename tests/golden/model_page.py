@@ -31,11 +31,10 @@ def with_laws(page: str) -> str:
 
 
 def _section(name: str) -> str:
-    title, _, equation, _, *lines = (inspect.getdoc(getattr(laws, name)) or "").splitlines()
+    parts = (inspect.getdoc(getattr(laws, name)) or "").split("\n\n", 2)
+    title, equation = (" ".join(part.split()) for part in parts[:2])
     points = "".join(
-        f"- {' '.join(entry.split())}\n"
-        for entry in re.split(r"\n(?=\S)", "\n".join(lines))
-        if entry
+        f"- {' '.join(entry.split())}\n" for entry in re.split(r"\n(?=\S)", parts[2]) if entry
     )
     return f"\n**{title.rstrip('.')}** (`laws.{name}`)\n\n    {equation}\n\n{points}"
 

@@ -192,9 +192,8 @@ def test_a_batch_of_each_rank_is_not_that_of_a_run_that_does_not_say_what_it_cou
             {"draft_tokens_k": [0, 0, 3], "tpot_ms": [10, 11, 4], "batch_size": [8, 4, 4]}
             | {"weight_dtype": ["fp8", "fp8", None], "output_tokens": [512, 512, 128]},
             "no baseline found for 1 row with K > 0: the nearest run without drafts (line 3) "
-            "differs from line 4 in "
-            "stored type of the routed experts' weights (fp8, here not stated), generated length "
-            "(512, here 128);",
+            "differs from line 4 in stored type of the routed experts' weights (fp8, here not "
+            "stated), generated length (512, here 128);",
             "(line 2)",
         ),
         (

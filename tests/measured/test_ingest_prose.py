@@ -11,8 +11,8 @@ from advisor.prediction import AdvisorError
 
 WENT = "TPOT went from 18 ms to 24 ms with MTP at concurrency 64"
 SAID = (
-    "after I switched MTP on (vLLM, DeepSeek-R1 on 8x H200, K = 1): TPOT went from 18 ms to 24 "
-    "ms at concurrency 64."
+    "after I switched MTP on (vLLM, DeepSeek-R1 on 8x H200, K = 1): TPOT went from 18 ms to 24 ms "
+    "at concurrency 64."
 )
 
 
@@ -67,8 +67,7 @@ SAID = (
         (
             (
                 "we turned on EAGLE3 (vLLM, 2x H100) and throughput dropped, 4,300 tok/s before "
-                "and "
-                "3,350 tok/s now."
+                "and 3,350 tok/s now."
             ),
             ("4300", "3350"),
             "any_tok_per_s",
@@ -209,8 +208,7 @@ def test_a_server_and_its_length_are_read_as_people_say_them(
             "acceptance rate about 45%, K = 3",
             (
                 "Not read: acceptance rate about 45%. Say the accepted length; it is 1 + 0.45 x 3 "
-                "= "
-                "2.35"
+                "= 2.35"
             ),
         ),
         (

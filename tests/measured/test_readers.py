@@ -315,17 +315,15 @@ def test_an_unknown_accelerator_is_named_with_its_lines_and_counts_are_of_usable
     assert result.warnings == (
         (
             "hardware_id 'h999' fits no single known id: 1 row (line 2) kept, but not predicted "
-            "until "
-            "you choose one"
+            "until you choose one"
         ),
     )
 
 
 STEP = (
     "INFO Engine {rank:03d}: Iteration({n}): {c} context requests, {ct} context tokens, {g} "
-    "generation "
-    "requests, {m} generation tokens, iteration elapsed time: {ms:.2f} ms{dummy}, GPU KV cache "
-    "usage: 0.1%"
+    "generation requests, {m} generation tokens, iteration elapsed time: {ms:.2f} ms{dummy}, GPU "
+    "KV cache usage: 0.1%"
 )
 
 
@@ -365,16 +363,15 @@ def decode(batch: int, rate: float, said: str = "", rank: str = "TP0", tokens: i
     """A line of SGLang 0.5's scheduler."""
     return (
         f"[2026-11-20 10:00:00 {rank}] Decode batch, #running-req: {batch}, #token: {tokens}, "
-        f"token usage: 0.10, {said}"
-        f"cuda graph: True, gen throughput (token/s): {rate}, #queue-req: 0"
+        f"token usage: 0.10, {said}cuda graph: True, gen throughput (token/s): {rate}, "
+        "#queue-req: 0"
     )
 
 
 SERVER = (
     "[2026-11-20 09:58:00] server_args=ServerArgs(model_path='Qwen/Qwen3-30B-A3B', tp_size=2, "
-    "dp_size=1, "
-    "speculative_algorithm='EAGLE3', speculative_num_steps=3, speculative_eagle_topk=1, "
-    "speculative_num_draft_tokens=4, kv_cache_dtype='auto')"
+    "dp_size=1, speculative_algorithm='EAGLE3', speculative_num_steps=3, "
+    "speculative_eagle_topk=1, speculative_num_draft_tokens=4, kv_cache_dtype='auto')"
 )
 PROMPT = "[2026-11-20 10:00:00 TP0] Prefill batch, #new-seq: 1, #new-token: 100, #running-req: 3"
 ROUND = "accept len: 2.00, accept rate: 0.33, "

@@ -373,8 +373,8 @@ def test_a_launch_line_pasted_beside_numbers_joins_them_in_either_order(first: i
     both = (
         "1,900 tokens/s without, 1,450 tokens/s with MTP K=1 at concurrency 64",
         "python -m sglang.launch_server --model-path deepseek-ai/DeepSeek-V3 --tp-size 8 "
-        "--speculative-algorithm EAGLE "
-        "--speculative-num-steps 1 --speculative-eagle-topk 1 --speculative-num-draft-tokens 2",
+        "--speculative-algorithm EAGLE --speculative-num-steps 1 --speculative-eagle-topk 1 "
+        "--speculative-num-draft-tokens 2",
     )
     served = {
         "model_id": "deepseek-v3",

@@ -600,8 +600,8 @@ def test_a_wide_table_that_calls_one_latency_tpot_and_the_other_itl_gets_its_ver
     )
     test = upload(page(**ON_B200), "wide.csv", LATENCIES + "\n".join(rows).encode())
     decision = (
-        "Keep K = 3 up to batch 64 (measured 1.10× to 1.22×); switch speculation off at batch "
-        "128 (measured 0.97×)"
+        "Keep K = 3 up to batch 64 (measured 1.10× to 1.22×); switch speculation off at batch 128 "
+        "(measured 0.97×)"
     )
     assert test.title[0].value == decision
     assert "**Your accepted length explains it:**" in texts(test)

@@ -185,8 +185,9 @@ BY_HAND: dict[str, tuple[dict[str, float], float]] = {
 
 def docstring(law: Law) -> tuple[str, str, list[str]]:
     """(name, displayed right-hand side, the lines about symbols, limits and source)."""
-    title, _, equation, _, *rest = (inspect.getdoc(law) or "").splitlines()
-    return title, equation.partition(" = ")[2], rest
+    title, equation, rest = (inspect.getdoc(law) or "").split("\n\n", 2)
+    shown = " ".join(equation.split())
+    return " ".join(title.split()), shown.partition(" = ")[2], rest.splitlines()
 
 
 @pytest.mark.parametrize("name", LAWS)

@@ -105,8 +105,7 @@ def test_a_hover_tells_time_loss_band_tie_and_the_cell_s_own_best(row: int) -> N
         f"K = {each.n_draft}",
         str(each.tier),
         f", {each.tpot_s * 1e3 * (1.0 - each.loss):.2f} ms<br>Over the baseline: "
-        f"{each.gain.value:.2f} "
-        f"({each.gain.low:.2f} to {each.gain.high:.2f})",
+        f"{each.gain.value:.2f} ({each.gain.low:.2f} to {each.gain.high:.2f})",
         f"<br>{each.tpot_s * 1e3:.2f} ms per token",
         f"{each.chance:.0%}",
     ):

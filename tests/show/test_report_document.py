@@ -149,11 +149,10 @@ def test_every_table_cell_and_sentence_is_in_every_readable_format(form: str) ->
 
 def test_another_process_gives_the_same_bytes() -> None:
     script = (
-        "import hashlib; from tests.show.report_fixtures import MIXED, QWEN, report_on;"
-        "from advisor.show.report.formats import render;"
-        "reports = [report_on(scenario) for scenario in (QWEN, MIXED)];"
-        "print([hashlib.sha256(render(one, form)).hexdigest() for one in reports for form in "
-        "('html', 'pdf')])"
+        "import hashlib; from tests.show.report_fixtures import MIXED, QWEN, report_on;from "
+        "advisor.show.report.formats import render;reports = [report_on(scenario) for scenario in "
+        "(QWEN, MIXED)];print([hashlib.sha256(render(one, form)).hexdigest() for one in reports "
+        "for form in ('html', 'pdf')])"
     )
     elsewhere = {"PATH": "/usr/bin:/bin", "PYTHONHASHSEED": "2", "TZ": "Asia/Tokyo"}
     there = subprocess.run(

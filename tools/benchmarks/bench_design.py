@@ -57,8 +57,8 @@ def main() -> None:
         verdict = "ok" if seconds <= GOAL_S and peak <= GOAL_BYTES else "MISSED"
         print(
             f"{','.join(map(str, batches)):>18s} {len(space):>10,} {len(space.drafts):>3d} "
-            f"{len(space.candidates):>9,} "
-            f"{seconds:8.2f} {len(space) / seconds:>12,.0f} {peak / 1024**3:9.2f}  {verdict}"
+            f"{len(space.candidates):>9,} {seconds:8.2f} {len(space) / seconds:>12,.0f} "
+            f"{peak / 1024**3:9.2f}  {verdict}"
         )
     start = time.perf_counter()
     design_answer(space)
@@ -91,8 +91,7 @@ def map_times() -> None:
         verdict = "ok" if cpu <= GOAL_MAP_CPU_S else "MISSED"
         print(
             f"{model_id:>15s} {len(found.cells):6d} {len(found.regions):8d} {cpu:7.2f} "
-            f"{wall:7.2f} {targets:17.2f}  "
-            f"{verdict}"
+            f"{wall:7.2f} {targets:17.2f}  {verdict}"
         )
 
 

@@ -29,8 +29,8 @@ def main() -> None:
     print(f"{USERS} browsers on the server's cores: one user's answer on screen after", end=" ")
     print(
         (
-            f"{statistics.median(load.user_s):.1f} s (median of users and rounds), the last of all "
-            f"{USERS} after"
+            f"{statistics.median(load.user_s):.1f} s (median of users and rounds), the last of "
+            f"all {USERS} after"
         ),
         end=" ",
     )

@@ -25,10 +25,8 @@ INTERPRETER = data_root() / ".peer-venv" / "bin" / "python"
 PREDICT = Path(__file__).parent / "peer_predict.py"
 HOW = (
     "aggregated serving, its newest tables, the batch of the point; first by its configuration of "
-    "the checkpoint, or "
-    "first by the formats that the points name, with the cache in fp8 for quantised releases on "
-    "TensorRT-LLM, and the "
-    "other way where it has no answer"
+    "the checkpoint, or first by the formats that the points name, with the cache in fp8 for "
+    "quantised releases on TensorRT-LLM, and the other way where it has no answer"
 )
 
 

@@ -122,10 +122,8 @@ class WireLoad:
         )
         return (
             f"{self.users:>3} users: all pages settled after {whole:.2f} s, one user's after "
-            f"{one:.2f} s (medians of "
-            f"{rounds} rounds); server {self.server_cpu_s * 1e3:.0f} ms of processor time a "
-            f"change{first}; "
-            f"peak {peak:,.0f} MiB; errors: {len(self.faults)}"
+            f"{one:.2f} s (medians of {rounds} rounds); server {self.server_cpu_s * 1e3:.0f} ms "
+            f"of processor time a change{first}; peak {peak:,.0f} MiB; errors: {len(self.faults)}"
         )
 
 

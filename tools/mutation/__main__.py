@@ -69,8 +69,7 @@ class Pass:
                 print(
                     (
                         f"{target.module}: {number} of {len(made)}, "
-                        f"{time.perf_counter() - start:.0f} "
-                        "s"
+                        f"{time.perf_counter() - start:.0f} s"
                     ),
                     flush=True,
                 )

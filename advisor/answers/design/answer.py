@@ -72,22 +72,36 @@ def sensitivity(space: DesignSpace) -> list[Sensitivity]:
         return []
     # A million designs are not costed again under each assumption: those that cannot win at any
     # batch stay out.
-    found = np.union1d(space.width_ends(space.failed == 0), [space.best])
+    contenders = np.union1d(space.width_ends(space.failed == 0), [space.best])
     results = []
     for what, change, setup, routing in _variations(space):
-        scores, baseline = _scores(space, found, setup, routing)
+        scores, baseline = _scores(space, contenders, setup, routing)
         top = int(scores.argmax())
-        kept = float(scores[np.flatnonzero(found == space.best)[0]])
+        recommended_score = float(scores[np.flatnonzero(contenders == space.best)[0]])
         results.append(
-            _held(space, (what, change), int(found[top]), float(scores[top]), kept, baseline)
+            _held(
+                space,
+                (what, change),
+                int(contenders[top]),
+                float(scores[top]),
+                recommended_score,
+                baseline,
+            )
         )
     # The first law alone: costs are those of the space, and what keeps all laws keeps one.
     if (top_alone := one_law_best(space)) is not None:
         what_law = ("law", f"equal quality by {LAW_NAMES['leverage']} alone")
         scores = space.score
-        kept = float(scores[space.best])
+        recommended_score = float(scores[space.best])
         results.append(
-            _held(space, what_law, top_alone, float(scores[top_alone]), kept, space.baseline.score)
+            _held(
+                space,
+                what_law,
+                top_alone,
+                float(scores[top_alone]),
+                recommended_score,
+                space.baseline.score,
+            )
         )
     return results
 
@@ -167,10 +181,10 @@ def with_bandwidth(costs: KernelCosts, factor: float) -> KernelCosts:
 
 
 def _scores(
-    space: DesignSpace, found: NDArray[np.intp], edit: _Edit, ends: tuple[str, str]
+    space: DesignSpace, contenders: NDArray[np.intp], edit: _Edit, ends: tuple[str, str]
 ) -> tuple[Array, float]:
     """Scores of the candidates [n] and of the baseline under an edited setup."""
-    own = space.baseline
+    baseline = space.baseline
     question = space.question
     skew, correlation = ends
 
@@ -182,14 +196,14 @@ def _scores(
         )
         return question.score(space.setup.placement.gpus, result.speedup, result.tpot_s)
 
-    scores = np.empty(len(found))
-    for number in np.unique(space.body[found]):
-        at = np.flatnonzero(space.body[found] == number)
+    scores = np.empty(len(contenders))
+    for number in np.unique(space.body[contenders]):
+        at = np.flatnonzero(space.body[contenders] == number)
         scores[at] = score(
-            number, space.mix(found[at]), space.expert_width[found[at]].astype(float)
+            number, space.mix(contenders[at]), space.expert_width[contenders[at]].astype(float)
         )
-    mix = Mixes.of(*own.counts)
-    return scores, float(score(0, mix, np.array([float(own.expert_width)]))[0])
+    mix = Mixes.of(*baseline.counts)
+    return scores, float(score(0, mix, np.array([float(baseline.expert_width)]))[0])
 
 
 def _held(
@@ -197,14 +211,16 @@ def _held(
     what: tuple[str, str],
     best: int,
     best_score: float,
-    kept: float,
+    recommended_score: float,
     baseline: float,
 ) -> Sensitivity:
-    """Today's recommendation, whose score is now `kept` (NaN: it is not allowed any more), against
-    the best."""
-    regret = 1.0 - kept / best_score
+    """Today's recommendation, whose score is now `recommended_score` (NaN: it is not allowed any
+    more), against the best."""
+    regret = 1.0 - recommended_score / best_score
     flips = np.isnan(regret) or regret > FLIP_REGRET
-    return Sensitivity(*what, best, space.describe(best), regret, kept / baseline, bool(flips))
+    return Sensitivity(
+        *what, best, space.describe(best), regret, recommended_score / baseline, bool(flips)
+    )
 
 
 def one_law_best(space: DesignSpace) -> int | None:
@@ -272,11 +288,11 @@ class DesignAnswer:
     @cached_property
     def one_law(self) -> Candidate | None:
         """The best design by one law alone, or None where it is the recommended one."""
-        found = one_law_best(self.space)
+        best_index = one_law_best(self.space)
         return (
             None
-            if found is None or found == self.space.best
-            else candidates(self.space, [found])[0]
+            if best_index is None or best_index == self.space.best
+            else candidates(self.space, [best_index])[0]
         )
 
     @cached_property
@@ -347,15 +363,15 @@ def binding_constraints(space: DesignSpace) -> tuple[Binding, ...]:
     gain."""
     if space.best is None:
         return ()
-    found = []
+    bindings = []
     for bit, name in enumerate(CONSTRAINTS):
         top = None if name == "quality" else space.best_of(space.failed == 1 << bit)
         if top is None:
             continue
         gain = float(space.score[top] / space.score[space.best])
         if gain > 1.0:
-            found.append(Binding(name, CONSTRAINT_TEXT[name], gain, top))
-    return tuple(sorted(found, key=lambda item: -item.gain))
+            bindings.append(Binding(name, CONSTRAINT_TEXT[name], gain, top))
+    return tuple(sorted(bindings, key=lambda item: -item.gain))
 
 
 def _broken(space: DesignSpace) -> NDArray[np.uint16]:
@@ -374,12 +390,12 @@ def infeasible(space: DesignSpace) -> Infeasible:
     most = max(counts, key=lambda name: counts[name])
     beyond = float(np.expm1(space.violation[nearest]))
     reason = CONSTRAINT_TEXT[most]
+    broken_text = " and ".join(CONSTRAINT_TEXT[name] for name in breaks)
+    remedy = _remedy(space, nearest, counts["memory"])
     message = (
         f"No design keeps every limit. {reason[0].upper()}{reason[1:]} rules out {counts[most]:,} "
-        "of "
-        f"{len(space):,}. Nearest: {space.describe(nearest)}; it breaks only "
-        f"{' and '.join(CONSTRAINT_TEXT[name] for name in breaks)}, by {beyond:.0%}. "
-        f"{_remedy(space, nearest, counts['memory'])}"
+        f"of {len(space):,}. Nearest: {space.describe(nearest)}; it breaks only {broken_text}, by "
+        f"{beyond:.0%}. {remedy}"
     )
     return Infeasible(message, nearest, breaks, {name: n for name, n in counts.items() if n})
 
@@ -407,19 +423,21 @@ def _remedy(space: DesignSpace, nearest: int, too_large: int) -> str:
 
 def best_by_objective(space: DesignSpace) -> dict[Objective, Candidate]:
     """Best design for speedup, time per token and throughput, from the numbers already there."""
-    found = space.candidates
-    if not len(found):
+    candidate_indices = space.candidates
+    if not len(candidate_indices):
         return {}
     weight = space.question.batch_weights[:, None]
     gpus = space.setup.placement.gpus
-    speedup = np.asarray(space.speedup[:, found], float)
-    tpot = np.asarray(space.tpot_s[:, found], float)
+    speedup = np.asarray(space.speedup[:, candidate_indices], float)
+    tpot = np.asarray(space.tpot_s[:, candidate_indices], float)
     mean = (weight * tpot).sum(0)
     best: dict[Objective, int] = {
-        "sd_speedup": int(found[((weight * speedup * tpot).sum(0) / mean).argmax()]),
-        "tpot": int(found[mean.argmin()]),
+        "sd_speedup": int(candidate_indices[((weight * speedup * tpot).sum(0) / mean).argmax()]),
+        "tpot": int(candidate_indices[mean.argmin()]),
         "tokens_per_s_per_gpu": int(
-            found[(weight * tpot * gpus / space.question.batches[:, None]).sum(0).argmin()]
+            candidate_indices[
+                (weight * tpot * gpus / space.question.batches[:, None]).sum(0).argmin()
+            ]
         ),
     }
     described = candidates(space, list(best.values()))
@@ -443,8 +461,8 @@ def sensitivity_text(results: Sequence[Sensitivity]) -> str:
             f"Under each of {n}, the recommended design stays within {FLIP_REGRET:.0%} of the best."
         )
     return (
-        f"Under {count} of {n}, the recommended design is over {FLIP_REGRET:.0%} behind the "
-        "best, or no longer allowed."
+        f"Under {count} of {n}, the recommended design is over {FLIP_REGRET:.0%} behind the best, "
+        "or no longer allowed."
     )
 
 
@@ -454,13 +472,14 @@ _WISHES = {"n_experts": "experts", "n_active": "active experts", "n_shared": "sh
 def _unmet_wishes(space: DesignSpace) -> list[str]:
     """A sentence for each value that the user wished to be tried and that no feasible design has,
     with the reason."""
-    said = []
+    sentences = []
     for name, words in _WISHES.items():
         wished = getattr(space.grid, name)
         values = getattr(space, name)
         if wished == DesignGrid.model_fields[name].default:
             continue
-        for value in (one for one in wished if not np.any(values[space.candidates] == one)):
+        unmet = [value for value in wished if not np.any(values[space.candidates] == value)]
+        for value in unmet:
             has = values == value
             broken = _broken(space)[has].sum(axis=0)
             reason = (
@@ -471,8 +490,8 @@ def _unmet_wishes(space: DesignSpace) -> list[str]:
                     f"{CONSTRAINT_TEXT[CONSTRAINTS[int(broken.argmax())]]} rules out most of "
                     f"{int(has.sum()):,}"
                 )
-            said.append(f"No design with {value} {words} is feasible: {reason}.")
-    return said
+            sentences.append(f"No design with {value} {words} is feasible: {reason}.")
+    return sentences
 
 
 def _warnings(
@@ -485,9 +504,8 @@ def _warnings(
     if one_law is not None:
         warnings.append(
             f"By {ONE_LAW} alone {space.describe(one_law.index)} would gain "
-            f"{one_law.objective_gain.value:.2f}x; "
-            f"its quality may be only {one_law.quality_range[0]:.0%}: train a small pair before "
-            "you trust it."
+            f"{one_law.objective_gain.value:.2f}x; its quality may be only "
+            f"{one_law.quality_range[0]:.0%}: train a small pair before you trust it."
         )
     if (
         chosen.tokens_per_parameter is not None
@@ -495,8 +513,7 @@ def _warnings(
     ):
         warnings.append(
             f"{chosen.tokens_per_parameter:.0f} training tokens per parameter: below about 20, "
-            "reasoning is reported "
-            "to suffer from sparsity (arXiv:2508.18672)."
+            "reasoning is reported to suffer from sparsity (arXiv:2508.18672)."
         )
     if chosen.corners:
         warnings.append(

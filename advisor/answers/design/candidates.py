@@ -49,7 +49,7 @@ class Band:
     @classmethod
     def of(cls, value: float, draws: Array) -> Band:
         """The band of `draws` around a central value, which it always holds."""
-        low, high = (float(edge) for edge in band(draws))
+        low, high = map(float, band(draws))
         return cls(
             float(value),
             min(low, float(value)),
@@ -199,14 +199,17 @@ def tpot_gain(space: DesignSpace, design: Costed) -> Band:
     weight = space.question.batch_weights
     base = _drawn_baseline(space)
     drawn = drawn_at(_setup(space, 0, counts), space.question.batches, np.array(design.n_draft))
-    own = (drawn.tpot_s * weight).sum(1)
-    today = (base.tpot_s * weight).sum(1)
+    design_s = (drawn.tpot_s * weight).sum(1)
+    baseline_s = (base.tpot_s * weight).sum(1)
     mean_s = space.question.mean_tpot_s(space.baseline.served.tpot_s[:, 0])
-    return Band.of(mean_s / design.tpot_s, today / own * _shape_errors(space, 0, counts, len(own)))
+    return Band.of(
+        mean_s / design.tpot_s,
+        baseline_s / design_s * _shape_errors(space, 0, counts, len(design_s)),
+    )
 
 
 def _candidate(space: DesignSpace, index: int, base: DrawnDesigns) -> Candidate:
-    own = space.baseline
+    baseline = space.baseline
     question = space.question
     n, k, s, width = _counts(space, index)
     total = float(space.total_params[index])
@@ -218,6 +221,9 @@ def _candidate(space: DesignSpace, index: int, base: DrawnDesigns) -> Candidate:
     objective_gain, speedup_gain, tpot_gain = _gains(space, index, drawn, base)
     speedup = np.asarray(space.speedup[:, index], float)
     tpot = np.asarray(space.tpot_s[:, index], float)
+    throughput = np.asarray(
+        laws.tokens_per_s_per_gpu(question.batches, tpot, space.setup.placement.gpus)
+    )
     return Candidate(
         index=index,
         body=int(space.body[index]),
@@ -232,18 +238,14 @@ def _candidate(space: DesignSpace, index: int, base: DrawnDesigns) -> Candidate:
         granularity=float(granularity(body.hidden_size, width)),
         shared_share=s / (k + s),
         quality=qualities(space, index),
-        training_cost=active / own.active_params,
+        training_cost=active / baseline.active_params,
         training_flop=None if tokens is None else float(training_flops(active, tokens)),
         corners=corners(space, index),
         tokens_per_parameter=None if tokens is None else tokens / total,
         speedup=tuple(speedup.tolist()),
         tpot_s=tuple(tpot.tolist()),
-        tokens_per_s_per_gpu=tuple(
-            np.asarray(
-                laws.tokens_per_s_per_gpu(question.batches, tpot, space.setup.placement.gpus)
-            ).tolist()
-        ),
-        n_draft=tuple(int(x) for x in space.n_draft[:, index]),
+        tokens_per_s_per_gpu=tuple(throughput.tolist()),
+        n_draft=tuple(map(int, space.n_draft[:, index])),
         largest_batch=int(space.largest_batch[index]),
         objective=question.value(float(space.score[index])),
         objective_gain=objective_gain,
@@ -282,24 +284,27 @@ def _gains(
 ) -> tuple[Band, Band, Band]:
     """Objective, speedup and time per output token over the baseline's, with bands from shared
     draws."""
-    own = space.baseline
+    baseline = space.baseline
     question = space.question
     wobble = shape_errors(space, index, len(base.speedup))
     weight = question.batch_weights
 
-    def times(found: DrawnDesigns) -> tuple[Array, Array]:
-        return (found.tpot_s * weight).sum(1), (found.tpot_s * found.speedup * weight).sum(1)
+    def times(design: DrawnDesigns) -> tuple[Array, Array]:
+        return (design.tpot_s * weight).sum(1), (design.tpot_s * design.speedup * weight).sum(1)
 
-    (spec, plain), (base_spec, base_plain) = times(drawn), times(base)
+    spec, plain = times(drawn)
+    base_spec, base_plain = times(base)
     gpus = space.setup.placement.gpus
     score = question.score(gpus, drawn.speedup.T, drawn.tpot_s.T)
     base_score = question.score(gpus, base.speedup.T, base.tpot_s.T)
     speedup = np.asarray(space.speedup[:, index], float)
     tpot = np.asarray(space.tpot_s[:, index], float)
-    base_tpot = question.mean_tpot_s(own.served.tpot_s[:, 0])
-    base_speedup = question.mean_speedup(own.served.speedup[:, 0], own.served.tpot_s[:, 0])
+    base_tpot = question.mean_tpot_s(baseline.served.tpot_s[:, 0])
+    base_speedup = question.mean_speedup(
+        baseline.served.speedup[:, 0], baseline.served.tpot_s[:, 0]
+    )
     return (
-        Band.of(float(space.score[index]) / own.score, score / base_score * wobble),
+        Band.of(float(space.score[index]) / baseline.score, score / base_score * wobble),
         Band.of(
             question.mean_speedup(speedup, tpot) / base_speedup,
             plain / spec / (base_plain / base_spec) * wobble,
@@ -359,14 +364,14 @@ def qualities(space: DesignSpace, index: int) -> tuple[LawQuality, ...]:
     exponents of its three points. loss: the loss difference as active parameters, those needed for
     the design's loss over those it lacks.
     """
-    own = space.baseline
+    baseline = space.baseline
     mix = space.mix([index])
     activation = float(activation_ratio(mix.n_experts[0], mix.n_active[0], mix.n_shared[0]))
     active = float(space.active_params[index])
-    ratio, middle, by_loss = (float(one) for one in space.quality[:, index])
-    low, high = (float(end) for end in law_range(ratio, activation, own.activation))
+    ratio, middle, by_loss = map(float, space.quality[:, index])
+    low, high = map(float, law_range(ratio, activation, baseline.activation))
     anchored = [
-        float(anchored_ratio(active, activation, own.active_params, own.activation, p))
+        float(anchored_ratio(active, activation, baseline.active_params, baseline.activation, p))
         for p in SPARSITY_EXPONENT_RANGE
     ]
     return (
@@ -379,13 +384,13 @@ def qualities(space: DesignSpace, index: int) -> tuple[LawQuality, ...]:
 def corners(space: DesignSpace, index: int) -> tuple[str, ...]:
     """Ends of the grid or of a law's data that a design, but not the baseline, lies at, in
     words."""
-    own = space.baseline
-    found = []
+    baseline = space.baseline
+    corner_texts = []
     n, k, s, _ = _counts(space, index)
     for name, value, own_value, tried in (
-        ("experts", n, own.n_experts, space.n_experts),
-        ("active experts", k, own.n_active, space.n_active),
-        ("shared experts", s, own.n_shared, space.n_shared),
+        ("experts", n, baseline.n_experts, space.n_experts),
+        ("active experts", k, baseline.n_active, space.n_active),
+        ("shared experts", s, baseline.n_shared, space.n_shared),
     ):
         least = float(tried.min())
         most = float(tried.max())
@@ -396,24 +401,32 @@ def corners(space: DesignSpace, index: int) -> tuple[str, ...]:
         ):
             continue
         if value in (least, most):
-            found.append(f"{value:g} {name}, the {'most' if value == most else 'fewest'} tried")
+            extreme = "most" if value == most else "fewest"
+            corner_texts.append(f"{value:g} {name}, the {extreme} tried")
     rails = space.rails
-    if k == rails.min_active and k != own.n_active and not any("active" in text for text in found):
-        found.append(f"{k:g} active experts, the fewest that the laws know")
+    if (
+        k == rails.min_active
+        and k != baseline.n_active
+        and not any("active" in text for text in corner_texts)
+    ):
+        corner_texts.append(f"{k:g} active experts, the fewest that the laws know")
     activation = float(activation_ratio(n, k, s))
-    if activation <= rails.min_activation * (1.0 + _EDGE) and activation < own.activation:
-        found.append(f"activation ratio {activation:.1%}, the least behind the law")
+    if activation <= rails.min_activation * (1.0 + _EDGE) and activation < baseline.activation:
+        corner_texts.append(f"activation ratio {activation:.1%}, the least behind the law")
     share = s / (k + s)
-    if share >= rails.max_shared_share * (1.0 - _EDGE) and s != own.n_shared:
-        found.append(f"shared share {share:.0%}, the most allowed")
+    if share >= rails.max_shared_share * (1.0 - _EDGE) and s != baseline.n_shared:
+        corner_texts.append(f"shared share {share:.0%}, the most allowed")
     body = space.bodies[space.body[index]].architecture
     grain = 2.0 * body.hidden_size / float(space.expert_width[index])
     for bound, words in zip(rails.granularity, ("coarsest", "finest"), strict=True):
-        if abs(grain / bound - 1.0) <= _EDGE and int(space.expert_width[index]) != own.expert_width:
-            found.append(
+        if (
+            abs(grain / bound - 1.0) <= _EDGE
+            and int(space.expert_width[index]) != baseline.expert_width
+        ):
+            corner_texts.append(
                 f"width {int(space.expert_width[index])}, the {words} experts that the law knows"
             )
-    return tuple(found)
+    return tuple(corner_texts)
 
 
 def is_clear(space: DesignSpace, item: Candidate) -> bool:
@@ -436,10 +449,10 @@ def keeps_baseline(space: DesignSpace, item: Candidate) -> bool:
 
 def own_design(space: DesignSpace, item: Candidate) -> bool:
     """Whether a design is the baseline itself."""
-    own = space.baseline
+    baseline = space.baseline
     counts = (float(item.n_experts), float(item.n_active), float(item.n_shared))
-    return bool(np.allclose(counts, own.counts)) and (item.expert_width, item.body) == (
-        own.expert_width,
+    return bool(np.allclose(counts, baseline.counts)) and (item.expert_width, item.body) == (
+        baseline.expert_width,
         0,
     )
 
@@ -456,16 +469,16 @@ def headline(space: DesignSpace, chosen: Candidate | None) -> str:
     today's."""
     if chosen is None:
         return "No design keeps every limit"
-    own = space.baseline
+    baseline = space.baseline
     gain = chosen.objective_gain
     merit = MERITS[space.question.objective]
-    kept = _experts_words(own.n_active, own.n_experts, own.n_shared)
+    baseline_words = _experts_words(baseline.n_active, baseline.n_experts, baseline.n_shared)
     if space.baseline_problem:
         return f"Build {design_words(space, chosen, width='')}: today's design cannot serve this"
     if abs(gap := space.measured_gap) > MAX_MEASURED_GAP:
         return (
-            f"Measure first: the cost model is off by {abs(gap):.0%} for {kept}, too much to "
-            "compare designs"
+            f"Measure first: the cost model is off by {abs(gap):.0%} for {baseline_words}, too "
+            "much to compare designs"
         )
     better, than = (
         ("faster", " than")
@@ -473,16 +486,19 @@ def headline(space: DesignSpace, chosen: Candidate | None) -> str:
         else (f"better by {merit.words}", ", not")
     )
     if not keeps_baseline(space, chosen):
-        told = gain_words(space, chosen).replace("as fast", "faster")
+        gain_phrase = gain_words(space, chosen).replace("as fast", "faster")
         return (
-            f"Build {design_words(space, chosen, width='')}: {told}{than} {kept}, at equal quality"
+            f"Build {design_words(space, chosen, width='')}: {gain_phrase}{than} "
+            f"{baseline_words}, at equal quality"
         )
-    kept += k_words(space, own.served.n_draft[:, 0].tolist())
+    baseline_words += k_words(space, baseline.served.n_draft[:, 0].tolist())
     if own_design(space, chosen):
-        return f"Keep {kept}: no design of equal quality is {better}"
+        return f"Keep {baseline_words}: no design of equal quality is {better}"
     if chosen.tpot_gain.value < 1.0 < gain.low:
-        return f"Keep {kept}: the best of equal quality by {merit.words} is slower per token"
-    return f"Keep {kept}: no design of equal quality is clearly {better}"
+        return (
+            f"Keep {baseline_words}: the best of equal quality by {merit.words} is slower per token"
+        )
+    return f"Keep {baseline_words}: no design of equal quality is clearly {better}"
 
 
 def gain_words(space: DesignSpace, item: Candidate) -> str:
@@ -490,11 +506,11 @@ def gain_words(space: DesignSpace, item: Candidate) -> str:
     `no faster (...)`."""
     gain = item.objective_gain
     objective = space.question.objective
-    told = f"{gain.value:.2f}× {'as fast' if objective == 'tpot' else MERITS[objective].gain_of}"
-    return (
-        f"{'no faster' if told == '1.00× as fast' else told} (likely "
-        f"{gain.low:.2f}–{gain.high:.2f}×)"
-    )
+    merit = "as fast" if objective == "tpot" else MERITS[objective].gain_of
+    gain_phrase = f"{gain.value:.2f}× {merit}"
+    if gain_phrase == "1.00× as fast":
+        gain_phrase = "no faster"
+    return f"{gain_phrase} (likely {gain.low:.2f}–{gain.high:.2f}×)"
 
 
 def k_words(space: DesignSpace, drafts: Sequence[int]) -> str:
@@ -507,13 +523,14 @@ def k_words(space: DesignSpace, drafts: Sequence[int]) -> str:
 
 
 def _experts_words(n_active: int, n_experts: int, n_shared: float) -> str:
-    return f"top-{n_active} of {n_experts}, {f'{n_shared:.3g} shared' if n_shared else 'no shared'}"
+    shared = f"{n_shared:.3g} shared" if n_shared else "no shared"
+    return f"top-{n_active} of {n_experts}, {shared}"
 
 
 def title(space: DesignSpace, chosen: Candidate) -> str:
     """The headline, then the design and what it gives, what it costs to train, and its quality by
     each law."""
-    own = space.baseline
+    baseline = space.baseline
     batches = ", ".join(f"{batch:g}" for batch in space.question.batches)
     start = f"{headline(space, chosen)}. At batch {batches} on {space.setup.place}"
     words = design_words(space, chosen)
@@ -526,7 +543,7 @@ def title(space: DesignSpace, chosen: Candidate) -> str:
         else f"the best alternative, {gain_words(space, chosen)}, is "
     )
     return (
-        f"{start}, {lead}{words} instead of top-{own.n_active} of {own.n_experts}: "
+        f"{start}, {lead}{words} instead of top-{baseline.n_active} of {baseline.n_experts}: "
         f"{_merits(space, chosen)}.{problem} {price_words(space, chosen)}"
     )
 
@@ -537,29 +554,26 @@ def _merits(space: DesignSpace, chosen: Candidate) -> str:
     merit = MERITS[space.question.objective]
     time = chosen.tpot_gain.value
     unit = "per output token" if question.objective == "tpot" else merit.words
-    told = (
+    comparison = (
         f"{merit.text(chosen.objective)} {unit} against "
         f"{merit.text(question.value(space.baseline.score))}"
     )
     if question.objective != "sd_speedup":
-        return told
-    beside = (
-        f"{max(time, 1.0 / time):.2f} times {'faster' if time >= 1.0 else 'slower'} than the "
-        "baseline"
-    )
-    return f"{told}; a ratio to its own plain decoding, not a speed: per token it is {beside}"
+        return comparison
+    direction = "faster" if time >= 1.0 else "slower"
+    beside = f"{max(time, 1.0 / time):.2f} times {direction} than the baseline"
+    return f"{comparison}; a ratio to its own plain decoding, not a speed: per token it is {beside}"
 
 
 def price_words(space: DesignSpace, chosen: Candidate) -> str:
     """Sizes, training cost at equal tokens, and quality by each law."""
-    own = space.baseline
+    baseline = space.baseline
     flop = "" if chosen.training_flop is None else f" ({chosen.training_flop:.2g} FLOP)"
+    growth = chosen.total_params / baseline.total_params
     laws = ", ".join(item.text for item in chosen.quality)
     return (
-        f"{chosen.total_params / 1e9:.1f} B weights ({chosen.total_params / own.total_params:.2f} "
-        "times the "
-        f"baseline's), {chosen.active_params / 1e9:.2f} B active without embeddings; training "
-        "takes "
+        f"{chosen.total_params / 1e9:.1f} B weights ({growth:.2f} times the baseline's), "
+        f"{chosen.active_params / 1e9:.2f} B active without embeddings; training takes "
         f"{chosen.training_cost:.2f} times the compute at equal tokens{flop}. Quality as "
         f"dense-equivalent size: {laws}."
     )

@@ -52,17 +52,16 @@ def parse_place(text: str, own: str = "") -> Place:
 
     own : the scenario's, which may be the user's own.
     """
-    found = _PLACE.fullmatch(text.strip())
+    match = _PLACE.fullmatch(text.strip())
     known = {*hardware_ids(), own}
-    if found is None or found["id"] not in known:  # a name as a page shows it: `H100 SXM`
-        found = _PLACE.fullmatch(text.strip().lower().replace(" ", "-"))
-    if found is None or found["id"] not in known:
+    if match is None or match["id"] not in known:  # a name as a page shows it: `H100 SXM`
+        match = _PLACE.fullmatch(text.strip().lower().replace(" ", "-"))
+    if match is None or match["id"] not in known:
         raise AdvisorError(
             f"accelerator {text[:80]!r} is unknown; give an id of `advisor hardware`, e.g. "
-            "h100-sxm, or 2xh100-sxm for "
-            "two that share each matrix"
+            "h100-sxm, or 2xh100-sxm for two that share each matrix"
         )
-    return Place(found["id"], None if found["gpus"] is None else int(found["gpus"]))
+    return Place(match["id"], None if match["gpus"] is None else int(match["gpus"]))
 
 
 def scenario_at(scenario: Scenario, place: Place) -> Scenario:
@@ -147,9 +146,8 @@ class DesignCells:
         ]
         apart = [
             f"{space.setup.place}: a plain step of the baseline by its own measured kernels "
-            "differs by "
-            f"{space.measured_gap:+.0%} from the fit that costs all designs; gains over it are "
-            "not told there."
+            f"differs by {space.measured_gap:+.0%} from the fit that costs all designs; gains "
+            "over it are not told there."
             for space in self.spaces
             if abs(space.measured_gap) > MAX_MEASURED_GAP
         ]
@@ -209,26 +207,22 @@ def ask_cells(
             design_space(setup, batches=list(dict.fromkeys(batches)), grid=same, **question)
         )
     cells = [
-        (space, row)
-        for space, each in enumerate(spaces)
-        for row in range(len(each.question.batches))
+        (number, row)
+        for number, space in enumerate(spaces)
+        for row in range(len(space.question.batches))
     ]
-    space_of, row_of = (np.array(column, np.intp) for column in zip(*cells, strict=True))
-    allowed = [spaces[space].allowed_at(row) for space, row in cells]
-    found = np.unique(np.concatenate([spaces[0].width_ends(keeps) for keeps in allowed]))
-    merit = np.array(
-        [
-            np.where(keeps[found], merit_of(spaces[space], *figures), 0.0)
-            for (space, row), keeps in zip(cells, allowed, strict=True)
-            for figures in [
-                (
-                    each[row, found].astype(float)
-                    for each in (spaces[space].speedup, spaces[space].tpot_s)
-                )
-            ]
-        ]
-    )
-    return DesignCells(tuple(spaces), tuple(asked), space_of, row_of, found, merit)
+    space_of = np.array([number for number, _ in cells], np.intp)
+    row_of = np.array([row for _, row in cells], np.intp)
+    allowed = [spaces[number].allowed_at(row) for number, row in cells]
+    contenders = np.unique(np.concatenate([spaces[0].width_ends(keeps) for keeps in allowed]))
+    merits = []
+    for (number, row), keeps in zip(cells, allowed, strict=True):
+        space = spaces[number]
+        speedup = space.speedup[row, contenders].astype(float)
+        tpot_s = space.tpot_s[row, contenders].astype(float)
+        merits.append(np.where(keeps[contenders], merit_of(space, speedup, tpot_s), 0.0))
+    merit = np.array(merits)
+    return DesignCells(tuple(spaces), tuple(asked), space_of, row_of, contenders, merit)
 
 
 def merit_of(space: DesignSpace, speedup: Array, tpot_s: Array) -> Array:
@@ -374,8 +368,10 @@ class Standings:
         row = int(self.cells.row_of[cell])
         index = int(self.cells.found[self.pool[column]])
         merit = float(self.cells.merit[cell, self.pool[column]])
-        own = float(self.baseline_merit[cell])
+        baseline_merit = float(self.baseline_merit[cell])
         drawn = self.common[:, cell, column] * self.errors[:, column] / self.baseline[:, cell]
+        gain = Band.of(merit / baseline_merit, drawn) if baseline_merit > 0.0 else None
+        low, high = self.band
         tier, beyond = self.tiers[cell][column]
         return CellStanding(
             cell=cell,
@@ -384,11 +380,11 @@ class Standings:
             speedup=float(space.speedup[row, index]),
             tpot_s=float(space.tpot_s[row, index]),
             loss=float(self.loss[cell, column]),
-            low=float(self.band[0][cell, column]),
-            high=float(self.band[1][cell, column]),
+            low=float(low[cell, column]),
+            high=float(high[cell, column]),
             expected=float(self.expected[cell, column]),
             chance=float(self.chance[cell, column]),
-            gain=Band.of(merit / own, drawn) if own > 0.0 else None,
+            gain=gain,
             tier=tier,
             extrapolated=beyond,
         )
@@ -410,29 +406,30 @@ def standings(
         on_progress(number / len(cells.spaces))
         at = cells.cells_of(number)
         question = space.question
-        own = space.baseline.served
-        base = drawn_at(space.bodies[0].setup, question.batches, own.n_draft[:, 0])
+        baseline_served = space.baseline.served
+        base = drawn_at(space.bodies[0].setup, question.batches, baseline_served.n_draft[:, 0])
         drawn = [
             drawn_at(setup_of(space, int(index)), question.batches, space.n_draft[:, index])
             for index in cells.found[pool]
         ]
         baseline.append(merit_of(space, base.speedup, base.tpot_s))
-        central = merit_of(space, own.speedup[:, 0], own.tpot_s[:, 0])
+        central = merit_of(space, baseline_served.speedup[:, 0], baseline_served.tpot_s[:, 0])
         fits = question.batches <= space.setup.memory.largest_batch
         baseline_merit.append(
             np.where(fits & (abs(space.measured_gap) <= MAX_MEASURED_GAP), central, 0.0)
         )
         merit = _columns(
-            [merit_of(space, each.speedup, each.tpot_s) for each in drawn], baseline[-1].shape
+            [merit_of(space, design.speedup, design.tpot_s) for design in drawn],
+            baseline[-1].shape,
         )
         common.append(np.where(cells.merit[at][:, pool] > 0.0, merit, 0.0))
         tiers += [
             tuple(
                 (
-                    lowest([each.tiers[row], base.tiers[row]]),
-                    bool(each.beyond[row] or base.beyond[row]),
+                    lowest([design.tiers[row], base.tiers[row]]),
+                    bool(design.beyond[row] or base.beyond[row]),
                 )
-                for each in drawn
+                for design in drawn
             )
             for row in range(len(at))
         ]

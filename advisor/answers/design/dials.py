@@ -39,14 +39,18 @@ class Experts(NamedTuple):
 
 def baseline_experts(space: DesignSpace) -> Experts:
     """Routed layer that the search starts from."""
-    own = space.baseline
-    return Experts(own.n_experts, own.n_active, own.n_shared, own.expert_width)
+    baseline = space.baseline
+    return Experts(baseline.n_experts, baseline.n_active, baseline.n_shared, baseline.expert_width)
 
 
 def experts_of(space: DesignSpace, index: int) -> Experts:
     """Experts of one design of the space."""
-    n, k, s, width = (getattr(space, name)[index] for name in Experts._fields)
-    return Experts(int(n), int(k), float(s), int(width))
+    return Experts(
+        int(space.n_experts[index]),
+        int(space.n_active[index]),
+        float(space.n_shared[index]),
+        int(space.expert_width[index]),
+    )
 
 
 @dataclass(frozen=True)
@@ -73,19 +77,21 @@ def costed(space: DesignSpace, experts: Experts) -> Costed:
     mix = Mixes.of(*experts[:3])
     width = np.array([float(experts.expert_width)])
     body = space.bodies[0]
-    asked = space.question
-    found = serve(space, body, mix, width, asked.batches)
-    size = sizes(body, mix, width, asked.max_memory_bytes)
-    quality = law_ratios(body, space.baseline, mix, width, size.weights, asked)
+    question = space.question
+    served = serve(space, body, mix, width, question.batches)
+    size = sizes(body, mix, width, question.max_memory_bytes)
+    quality = law_ratios(body, space.baseline, mix, width, size.weights, question)
+    losing = int((quality.round(2) < 1.0).sum())
+    fits = bool(size.largest_batch[0] >= question.batches.max())
     return Costed(
         experts,
-        asked.mean_tpot_s(found.tpot_s[:, 0]),
-        tuple(found.n_draft[:, 0].tolist()),
+        question.mean_tpot_s(served.tpot_s[:, 0]),
+        tuple(served.n_draft[:, 0].tolist()),
         (float(quality.min()), float(quality.max())),
-        int((quality.round(2) < 1.0).sum()),
+        losing,
         float(size.weights.total[0]),
         float(size.weights.active[0]),
-        bool(size.largest_batch[0] >= asked.batches.max()),
+        fits,
     )
 
 
@@ -125,74 +131,81 @@ def dials(space: DesignSpace, held: Experts | None = None) -> tuple[Dial, ...]:
     k/N keeps the total size: k moves, and below its least N with the width. The width moves alone,
     or, where a total size is asked for, with N and k.
     """
-    own = held or baseline_experts(space)
-    n, k, s, width = (np.unique(getattr(space, name)).tolist() for name in Experts._fields)
-    ratio = _ratios(own, n, [b for b in k if space.rails.min_active <= b <= own.n_experts], width)
+    base = held or baseline_experts(space)
+    n = np.unique(space.n_experts).tolist()
+    k = np.unique(space.n_active).tolist()
+    s = np.unique(space.n_shared).tolist()
+    width = np.unique(space.expert_width).tolist()
+    ratio = _ratios(base, n, [b for b in k if space.rails.min_active <= b <= base.n_experts], width)
 
-    def made(
+    def dial_of(
         name: str, values: list[Experts], position: Array, lost: tuple[Array, list[str]]
     ) -> Dial:
-        loss, held = lost
+        loss, held_texts = lost
         # Values past the first that keeps no limit say no more.
         left = np.flatnonzero(~np.isnan(loss))
         low, high = (left[0] - 1, left[-1] + 2) if len(left) else (0, len(values))
-        low = max(min(low, values.index(own)), 0)
-        high = max(high, values.index(own) + 1)
-        shown = values[low:high]
-        at = shown.index(own)
-        quality = _quality(space, shown)
+        low = max(min(low, values.index(base)), 0)
+        high = max(high, values.index(base) + 1)
+        designs = values[low:high]
+        at = designs.index(base)
+        quality = _quality(space, designs)
         return Dial(
             name,
-            tuple(shown),
+            tuple(designs),
             position[low:high],
             loss[low:high],
             *quality,
             at,
-            tuple(held[low:high]),
+            tuple(held_texts[low:high]),
         )
 
-    by_shared = [own._replace(n_shared=float(x)) for x in sorted({*s, own.n_shared})]
-    by_width = [own._replace(expert_width=int(x)) for x in sorted({*width, own.expert_width})]
+    all_shared = sorted({*s, base.n_shared})
+    all_widths = sorted({*width, base.expert_width})
+    by_shared = [base._replace(n_shared=float(n_shared)) for n_shared in all_shared]
+    by_width = [base._replace(expert_width=int(expert_width)) for expert_width in all_widths]
     if space.question.target_total_params is not None:
         by_width = [
-            one
-            for x in by_width
-            for one in ([own] if x == own else _of_width(own, n, k, x.expert_width))
+            design
+            for design_at in by_width
+            for design in (
+                [base] if design_at == base else _of_width(base, n, k, design_at.expert_width)
+            )
         ]
-    shares = np.array([x.n_shared for x in by_shared])
-    wide = np.array([float(x.expert_width) for x in by_width])
+    shares = np.array([design.n_shared for design in by_shared])
+    wide = np.array([float(design.expert_width) for design in by_width])
     octaves = np.log2(space.n_active / space.n_experts)
-    share = np.array([x.n_active / x.n_experts for x in ratio])
+    share = np.array([design.n_active / design.n_experts for design in ratio])
     return (
-        made("ratio", ratio, share, _lost(space, octaves, np.log2(share), RATIO_WITHIN)),
-        made("shared", by_shared, shares, _lost(space, space.n_shared, shares, 1e-6)),
-        made("width", by_width, wide, _lost(space, space.expert_width, wide, 0.0)),
+        dial_of("ratio", ratio, share, _lost(space, octaves, np.log2(share), RATIO_WITHIN)),
+        dial_of("shared", by_shared, shares, _lost(space, space.n_shared, shares, 1e-6)),
+        dial_of("width", by_width, wide, _lost(space, space.expert_width, wide, 0.0)),
     )
 
 
-def _ratios(own: Experts, n: list[int], k: list[int], widths: list[int]) -> list[Experts]:
+def _ratios(base: Experts, n: list[int], k: list[int], widths: list[int]) -> list[Experts]:
     """A design at each k/N of its total size, rising: at its own N, and below that at more and
     narrower experts."""
-    found = {own, *(own._replace(n_active=b) for b in k)}
-    least = min(one.n_active for one in found)
-    size = own.n_experts * own.expert_width
+    designs = {base, *(base._replace(n_active=b) for b in k)}
+    least = min(design.n_active for design in designs)
+    size = base.n_experts * base.expert_width
     finer = {
         a: min(widths, key=lambda x: abs(x - size / a))
         for a in n
-        if own.n_experts < a <= size / widths[0]
+        if base.n_experts < a <= size / widths[0]
     }
-    found |= {Experts(a, least, own.n_shared, width) for a, width in finer.items()}
-    return sorted(found, key=lambda one: (one.n_active / one.n_experts, one))
+    designs |= {Experts(a, least, base.n_shared, width) for a, width in finer.items()}
+    return sorted(designs, key=lambda design: (design.n_active / design.n_experts, design))
 
 
-def _of_width(own: Experts, n: list[int], k: list[int], width: int) -> list[Experts]:
+def _of_width(base: Experts, n: list[int], k: list[int], width: int) -> list[Experts]:
     """The design with experts of another width, of its total size and about its k/N; nothing where
     no N gives that."""
-    size = own.n_experts * own.expert_width
+    size = base.n_experts * base.expert_width
     a = min(n, key=lambda x: abs(x * width - size))
-    b = min((x for x in k if x <= a), key=lambda x: abs(x / a - own.n_active / own.n_experts))
+    b = min((x for x in k if x <= a), key=lambda x: abs(x / a - base.n_active / base.n_experts))
     return (
-        [Experts(a, b, own.n_shared, width)]
+        [Experts(a, b, base.n_shared, width)]
         if abs(np.log(a * width / size)) <= np.log1p(TARGET_SHARE)
         else []
     )
@@ -203,28 +216,33 @@ def _lost(
 ) -> tuple[Array, list[str]]:
     """Share of the objective that the best design with each wanted value lacks, and that design as
     text."""
-    kept = np.flatnonzero(space.failed == 0)
-    if not len(kept):
+    feasible = np.flatnonzero(space.failed == 0)
+    if not len(feasible):
         return np.full(len(wanted), np.nan), [""] * len(wanted)
-    scores = np.where(np.abs(values[kept] - wanted[:, None]) <= within, space.score[kept], 0.0)
+    scores = np.where(
+        np.abs(values[feasible] - wanted[:, None]) <= within, space.score[feasible], 0.0
+    )
     top = scores.max(axis=1)
-    at = kept[scores.argmax(axis=1)]
+    at = feasible[scores.argmax(axis=1)]
     held = [
         experts_of(space, int(i)).text if best > 0.0 else ""
         for i, best in zip(at, top, strict=True)
     ]
-    return np.asarray(space.score[kept].max() / np.where(top > 0.0, top, np.nan) - 1.0), held
+    return np.asarray(space.score[feasible].max() / np.where(top > 0.0, top, np.nan) - 1.0), held
 
 
 def _quality(space: DesignSpace, designs: list[Experts]) -> tuple[Array, Array]:
     """Lowest and highest law of designs of the baseline's depth and attention. [n] each"""
-    n, k, s, width = (np.array(axis, float) for axis in zip(*designs, strict=True))
+    n = np.array([design.n_experts for design in designs], float)
+    k = np.array([design.n_active for design in designs], float)
+    s = np.array([design.n_shared for design in designs], float)
+    width = np.array([design.expert_width for design in designs], float)
     mix = Mixes(n, k, s)
     body = space.bodies[0]
-    found = law_ratios(
+    ratios = law_ratios(
         body, space.baseline, mix, width, sizes(body, mix, width).weights, space.question
     )
-    return found.min(axis=0), found.max(axis=0)
+    return ratios.min(axis=0), ratios.max(axis=0)
 
 
 @dataclass(frozen=True)
@@ -260,12 +278,12 @@ def batch_rule(space: DesignSpace, batches: tuple[int, ...] = RULE_BATCHES) -> B
     ends_at = [
         space.width_ends(keeps & (space.largest_batch >= batch), widest=True) for batch in size
     ]
-    found = np.unique(np.concatenate(ends_at))
-    speedup, tpot_s = serve_many(space, found, size)
-    fits = space.largest_batch[found] >= size[:, None]
+    contenders = np.unique(np.concatenate(ends_at))
+    speedup, tpot_s = serve_many(space, contenders, size)
+    fits = space.largest_batch[contenders] >= size[:, None]
     time = np.where(fits, tpot_s, np.inf)
     at = np.stack([time.argmin(axis=1), np.where(fits, speedup, 0.0).argmax(axis=1)])
-    mix = space.mix(found)
+    mix = space.mix(contenders)
     active = mix.n_active / mix.n_experts
     shared = mix.shared_share
     near = time <= (1.0 + NEAR_BEST) * time.min(axis=1, keepdims=True)
@@ -278,7 +296,7 @@ def batch_rule(space: DesignSpace, batches: tuple[int, ...] = RULE_BATCHES) -> B
     rows = np.arange(len(size))
     return BatchRule(
         batches=size,
-        design=found[at],
+        design=contenders[at],
         tpot_s=tpot_s[rows, at],
         speedup=speedup[rows, at],
         active_share=active[at],

@@ -147,12 +147,12 @@ def make_question(
         )
     if not 0.0 <= quality_eps < 1.0:
         raise AdvisorError(f"quality_eps={quality_eps} must lie in [0, 1), e.g. 0.02 for 2%")
-    given = {
+    other_limits = {
         "training_tokens": training_tokens,
         "price_usd_per_hour": price_usd_per_hour,
         "max_tpot_ms": max_tpot_ms,
     }
-    for name, limit in (given | limits).items():
+    for name, limit in (other_limits | limits).items():
         if limit is not None and not (limit > 0 and np.isfinite(limit)):
             raise AdvisorError(f"{name}={limit} must be a positive number")
     if objective == "cost_per_million_tokens" and price_usd_per_hour is None:
@@ -177,8 +177,7 @@ def _known_price(setup: Setup) -> float:
     if known is None:
         raise AdvisorError(
             f"no price is known for {setup.hardware.name}; give price_usd_per_hour, or the "
-            "objective "
-            "tokens_per_s_per_gpu, which ranks designs alike"
+            "objective tokens_per_s_per_gpu, which ranks designs alike"
         )
     return known.value
 
@@ -210,13 +209,10 @@ def _batch_shares(
 
 NOTE = (
     "Routing moves with the design: skew, affinity and stickiness follow the measured class "
-    "presets along the shared "
-    "share and the number of experts (interpolated between classes that were measured alike), "
-    "scaled to "
-    "the baseline's own preset. The further a design is from the baseline, the wider its band. "
-    "Opened in Serve, a "
-    "design keeps that routing, and has its own measured kernels where there are any, not the "
-    "fitted ones."
+    "presets along the shared share and the number of experts (interpolated between classes that "
+    "were measured alike), scaled to the baseline's own preset. The further a design is from the "
+    "baseline, the wider its band. Opened in Serve, a design keeps that routing, and has its own "
+    "measured kernels where there are any, not the fitted ones."
 )
 
 
@@ -280,7 +276,8 @@ def mixes(grid: DesignGrid, baseline: Moe, placement: Placement) -> Mixes:
     experts = _values("n_experts", grid.n_experts, baseline.n_experts, 1)
     active = _values("n_active", grid.n_active, baseline.n_active, 1)
     shared = _values("n_shared", grid.n_shared, shared_experts(baseline), 0)
-    n, k, s = (axis.ravel() for axis in np.meshgrid(experts, active, shared, indexing="ij"))
+    axes = np.meshgrid(experts, active, shared, indexing="ij")
+    n, k, s = map(np.ravel, axes)
     keep = (k <= n) & (n % placement.expert_parallel == 0)
     return Mixes(n[keep], k[keep], s[keep])
 
@@ -295,7 +292,7 @@ def widths(grid: DesignGrid, body: Architecture, placement: Placement) -> Array:
     """
     moe = body.routed
     if grid.expert_width is not None:
-        found = _values("expert_width", grid.expert_width, moe.expert_width, 1)
+        candidate_widths = _values("expert_width", grid.expert_width, moe.expert_width, 1)
     else:
         twice = 2.0 * body.hidden_size
         low = min(twice / GRANULARITY_RANGE[1], moe.expert_width)
@@ -303,16 +300,16 @@ def widths(grid: DesignGrid, body: Architecture, placement: Placement) -> Array:
         steps = np.arange(
             max(np.ceil(low / grid.width_step), 1), np.floor(high / grid.width_step) + 1
         )
-        found = np.unique([*(steps * grid.width_step), float(moe.expert_width)])
+        candidate_widths = np.unique([*(steps * grid.width_step), float(moe.expert_width)])
     multiple = RANK_WIDTH_MULTIPLE * placement.expert_tensor_parallel
     # The baseline is served at its width as it is, so it competes at it whatever divides it.
-    fits = (found % multiple == 0) | (found == moe.expert_width)
+    fits = (candidate_widths % multiple == 0) | (candidate_widths == moe.expert_width)
     if not fits.any():
         raise AdvisorError(
             f"no expert width of the grid is a multiple of {multiple}; give widths that tp and ep "
             "divide"
         )
-    return found[fits]
+    return candidate_widths[fits]
 
 
 def bodies(grid: DesignGrid, baseline: Architecture) -> list[Architecture]:

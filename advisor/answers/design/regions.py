@@ -69,8 +69,12 @@ class Region:
         """Standing in the cell beyond its region where it is expected to lose most, or None without
         one."""
         held = set(self.cells)
-        outside = [each for each in self.everywhere if each is not None and each.cell not in held]
-        return max(outside, key=lambda each: each.expected) if outside else None
+        outside = [
+            standing
+            for standing in self.everywhere
+            if standing is not None and standing.cell not in held
+        ]
+        return max(outside, key=lambda standing: standing.expected) if outside else None
 
 
 @dataclass(frozen=True)
@@ -133,17 +137,19 @@ def region_map(
     regions = []
     for number, column in enumerate(chosen):
         held = np.flatnonzero(holder == number)
+        index = int(cells.found[drawn.pool[column]])
+        everywhere = tuple(
+            drawn.of(column, cell) if drawn.allowed[cell, column] else None
+            for cell in range(len(cells))
+        )
         regions.append(
             Region(
                 letter=letter(number),
-                index=int(cells.found[drawn.pool[column]]),
-                words=cells.spaces[0].describe(int(cells.found[drawn.pool[column]])),
+                index=index,
+                words=cells.spaces[0].describe(index),
                 core=tuple(map(int, held[core[held]])),
                 edge=tuple(map(int, held[~core[held]])),
-                everywhere=tuple(
-                    drawn.of(column, cell) if drawn.allowed[cell, column] else None
-                    for cell in range(len(cells))
-                ),
+                everywhere=everywhere,
             )
         )
     return RegionMap(cells, scenario, tuple(regions), holder)
@@ -151,9 +157,14 @@ def region_map(
 
 def default_places(scenario: Scenario) -> tuple[Place, ...]:
     """The scenario's own accelerator among those of MAP_ACCELERATORS, in their order."""
-    own = scenario.hardware_id
+    hardware_id = scenario.hardware_id
     return tuple(
-        map(Place, MAP_ACCELERATORS if own in MAP_ACCELERATORS else (own, *MAP_ACCELERATORS))
+        map(
+            Place,
+            MAP_ACCELERATORS
+            if hardware_id in MAP_ACCELERATORS
+            else (hardware_id, *MAP_ACCELERATORS),
+        )
     )
 
 
@@ -181,11 +192,11 @@ def cover(drawn: Standings) -> tuple[list[int], NDArray[np.intp], NDArray[np.boo
             for column in chosen
             if drawn.allowed[cell, column] and drawn.band[0][cell, column] <= 0.0
         ]
-        own = int(np.searchsorted(drawn.pool, drawn.cells.best[cell]))
+        cell_best = int(np.searchsorted(drawn.pool, drawn.cells.best[cell]))
         column = (
-            min(near, key=lambda one: (-drawn.chance[cell, one], drawn.expected[cell, one]))
+            min(near, key=lambda at: (-drawn.chance[cell, at], drawn.expected[cell, at]))
             if near
-            else own
+            else cell_best
         )
         if column not in chosen:
             chosen.append(column)
@@ -213,15 +224,15 @@ def letter(number: int) -> str:
 def _pool(cells: DesignCells) -> NDArray[np.intp]:
     """Columns worth drawing: of each cell the best, and by central losses those that serve most
     cells in turn."""
-    found = set(cells.best[cells.served].tolist())
+    columns = set(cells.best[cells.served].tolist())
     for most in _POOL_LOSSES:
         near = cells.loss <= most
         left = cells.served.copy()
         while left.any():
             column = int(near[left].sum(axis=0).argmax())
-            found.add(column)
+            columns.add(column)
             left &= ~near[:, column]
-    return np.array(sorted(found), np.intp)
+    return np.array(sorted(columns), np.intp)
 
 
 _TARGET = re.compile(r"(?P<place>[^:]+):(?P<batch>[0-9]{1,6})")
@@ -244,21 +255,21 @@ class Target:
 def parse_target(text: str, own: str = "") -> Target:
     """Read a target such as `h100-sxm:8` or `2xb200-sxm:128`. Raises AdvisorError for anything
     else."""
-    found = _TARGET.fullmatch(text.strip())
-    if found is None or not 1 <= int(found["batch"]) <= MAX_BATCH:
+    match = _TARGET.fullmatch(text.strip())
+    if match is None or not 1 <= int(match["batch"]) <= MAX_BATCH:
         raise AdvisorError(
             f"target {text[:80]!r} is no ACCELERATOR:BATCH, e.g. h100-sxm:8 or 2xb200-sxm:128"
         )
-    return Target(parse_place(found["place"], own), int(found["batch"]))
+    return Target(parse_place(match["place"], own), int(match["batch"]))
 
 
 def parse_targets(texts: Sequence[str], own: str = "") -> tuple[Target, ...]:
     """Different targets, in the order given. Raises AdvisorError for one that is none, or too
     many."""
-    found = tuple(dict.fromkeys(parse_target(text, own) for text in texts))
-    if not 1 <= len(found) <= MAX_BATCHES:
-        raise AdvisorError(f"{len(found)} targets: give 1 to {MAX_BATCHES}")
-    return found
+    targets = tuple(dict.fromkeys(parse_target(text, own) for text in texts))
+    if not 1 <= len(targets) <= MAX_BATCHES:
+        raise AdvisorError(f"{len(targets)} targets: give 1 to {MAX_BATCHES}")
+    return targets
 
 
 @dataclass(frozen=True)
@@ -274,12 +285,12 @@ class TargetsChoice:
     @property
     def expected(self) -> float:
         """Expected loss, mean over the targets. [-]"""
-        return float(np.mean([each.expected_loss for each in self.at]))
+        return float(np.mean([standing.expected_loss for standing in self.at]))
 
     @property
     def worst(self) -> float:
         """Expected loss at the target where it is largest. [-]"""
-        return max(each.expected_loss for each in self.at)
+        return max(standing.expected_loss for standing in self.at)
 
 
 @dataclass(frozen=True)
@@ -312,7 +323,7 @@ class OneDesign:
         gains = (
             []
             if self.best is None
-            else [each.gain for each in self.best.at if each.gain is not None]
+            else [standing.gain for standing in self.best.at if standing.gain is not None]
         )
         return bool(gains) and all(gain.low > 1.0 for gain in gains)
 
@@ -332,11 +343,15 @@ def one_design(
 
     question : as of `design_space`, asked at every target. Raises AdvisorError as `ask_cells` does.
     """
-    asked: dict[Place, list[int]] = {}
+    batches_at: dict[Place, list[int]] = {}
     for target in targets:
-        asked.setdefault(target.place, []).append(target.batch)
+        batches_at.setdefault(target.place, []).append(target.batch)
     cells = ask_cells(
-        scenario, asked, grid=grid, on_progress=lambda share: on_progress(share / 2), **question
+        scenario,
+        batches_at,
+        grid=grid,
+        on_progress=lambda share: on_progress(share / 2),
+        **question,
     )
     cell_at = {
         (cells.places[cells.space_of[cell]], int(batch)): cell
@@ -364,9 +379,17 @@ def one_design(
             tuple(drawn.of(column, cell) for cell in cell_of),
         )
 
-    own = cells.spaces[0].baseline_index()
-    itself = (
-        None if own is None else next(iter(columns[cells.found[drawn.pool[columns]] == own]), None)
+    baseline_index = cells.spaces[0].baseline_index()
+    baseline_column = (
+        None
+        if baseline_index is None
+        else next(iter(columns[cells.found[drawn.pool[columns]] == baseline_index]), None)
+    )
+    cell_bests = tuple(
+        drawn.of(int(np.searchsorted(drawn.pool, cells.best[cell])), cell)
+        if cells.served[cell]
+        else None
+        for cell in cell_of
     )
     return OneDesign(
         cells=cells,
@@ -375,13 +398,8 @@ def one_design(
         cell_of=cell_of,
         choices=tuple(choice(int(column)) for column in by_mean[:count]),
         least_worst=choice(int(by_worst[0])) if len(by_worst) else None,
-        own=tuple(
-            drawn.of(int(np.searchsorted(drawn.pool, cells.best[cell])), cell)
-            if cells.served[cell]
-            else None
-            for cell in cell_of
-        ),
-        baseline=None if itself is None else choice(int(itself)),
+        own=cell_bests,
+        baseline=None if baseline_column is None else choice(int(baseline_column)),
     )
 
 
@@ -396,6 +414,10 @@ def _one_design_pool(cells: DesignCells, every: NDArray[np.intp], count: int) ->
         np.argsort(measure, kind="stable")[:most]
         for measure in (loss.mean(axis=0), loss.max(axis=0))
     ]
-    own = cells.spaces[0].baseline_index()
-    itself = [] if own is None else np.flatnonzero(cells.found[every] == own).tolist()
-    return every[np.unique([*np.concatenate(least), *itself]).astype(np.intp)]
+    baseline_index = cells.spaces[0].baseline_index()
+    baseline_columns = (
+        []
+        if baseline_index is None
+        else np.flatnonzero(cells.found[every] == baseline_index).tolist()
+    )
+    return every[np.unique([*np.concatenate(least), *baseline_columns]).astype(np.intp)]

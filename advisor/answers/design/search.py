@@ -73,44 +73,48 @@ def design_space(
     batches, question : as of `make_question`.
     Raises AdvisorError for a dense baseline, a search too large, and as `make_question` does.
     """
-    given = scenario if isinstance(scenario, Setup) else load_setup(scenario)
+    measured_setup = scenario if isinstance(scenario, Setup) else load_setup(scenario)
     # All designs are costed by the fit alone: measured rows, which few shapes have, would not
     # compare with it. Nor do loads of the baseline's experts say anything of another number of
     # experts.
-    setup = by_form(without_own_loads(given))
+    setup = by_form(without_own_loads(measured_setup))
     moe = setup.architecture.moe
     if moe is None:
         raise AdvisorError(
             f"{setup.architecture.name} is dense; give a mixture-of-experts model as the baseline"
         )
-    asked = make_question(setup, batches, **question)
+    checked_question = make_question(setup, batches, **question)
     grid = grid or DesignGrid()
     stacks = tuple(make_body(setup, body) for body in bodies(grid, setup.architecture))
     drafts = np.arange(1, (setup.scenario.k_max if setup.drafter.kind != "none" else 0) + 1)
-    baseline = _baseline(stacks[0], asked, drafts)
+    baseline = _baseline(stacks[0], checked_question, drafts)
     rails, notes = GuardRails().relaxed_to(baseline.shape)
     mix = mixes(grid, moe, setup.placement)
     steps = [widths(grid, stack.architecture, setup.placement) for stack in stacks]
-    _check_size(len(mix) * sum(map(len, steps)), len(asked.batches), len(drafts))
+    _check_size(len(mix) * sum(map(len, steps)), len(checked_question.batches), len(drafts))
     routing = shifted_routing(setup.routing, baseline.counts, *mix.counts)
     search = _Search(
-        asked, baseline, rails, mix, touched_by(setup, mix, routing, asked.batches, drafts), drafts
+        checked_question,
+        baseline,
+        rails,
+        mix,
+        touched_by(setup, mix, routing, checked_question.batches, drafts),
+        drafts,
     )
     columns = _every_body(search, stacks, steps, on_progress)
-    if asked.training_tokens is None:
+    if checked_question.training_tokens is None:
         notes = (
             *notes,
             (
                 "Training tokens not given: the quality law is evaluated at its largest compute, "
-                "1e22 "
-                "FLOP."
+                "1e22 FLOP."
             ),
         )
-    gap, note = measured_gap(given, setup, asked, baseline.served)
+    gap, note = measured_gap(measured_setup, setup, checked_question, baseline.served)
     notes = (*notes, note) if note else notes
     return DesignSpace(
         setup,
-        asked,
+        checked_question,
         grid,
         stacks,
         baseline,
@@ -142,9 +146,8 @@ def _check_size(n_designs: int, n_batches: int, n_drafts: int) -> None:
     if n_designs > MAX_DESIGNS or n_designs * n_batches * n_drafts > _MAX_CELLS:
         raise AdvisorError(
             f"{n_designs:,} designs at {n_batches} batches and {n_drafts} draft lengths are too "
-            "many "
-            f"for one search (at most {MAX_DESIGNS:,} designs, {_MAX_CELLS:,} combinations); thin "
-            "grid or batches"
+            f"many for one search (at most {MAX_DESIGNS:,} designs, {_MAX_CELLS:,} combinations); "
+            "thin grid or batches"
         )
 
 
@@ -176,35 +179,38 @@ def _evaluate(search: _Search, index: int, body: Body, width: Array) -> dict[str
     # model.
     n_batches = len(question.batches)
     gpus = body.setup.placement.gpus
-    speedup, tpot = (np.empty((n_batches, *active.shape), np.float32) for _ in range(2))
+    speedup = np.empty((n_batches, *active.shape), np.float32)
+    tpot = np.empty((n_batches, *active.shape), np.float32)
     n_draft = np.empty((n_batches, *active.shape), np.int16)
     score = np.empty(active.shape)
-    for block, found in over_widths(
+    for block, served_block in over_widths(
         body, mix, width, search.touched, question.batches, search.drafts
     ):
-        speedup[:, block] = found.speedup
-        tpot[:, block] = found.tpot_s
-        n_draft[:, block] = found.n_draft
-        score[block] = question.score(gpus, found.speedup, found.tpot_s)
+        speedup[:, block] = served_block.speedup
+        tpot[:, block] = served_block.tpot_s
+        n_draft[:, block] = served_block.n_draft
+        score[block] = question.score(gpus, served_block.speedup, served_block.tpot_s)
     if question.max_tpot_s is not None:
         over = tpot.max(axis=0) / question.max_tpot_s
         broken |= (over > 1.0).astype(np.uint16) << CONSTRAINTS.index("tpot")
         violation += np.log(np.maximum(over, 1.0))
-    shape = active.shape
-    spread = {
-        "body": np.full(shape, index, np.int8),
-        "n_experts": np.broadcast_to(column.n_experts.astype(np.int32), shape),
-        "n_active": np.broadcast_to(column.n_active.astype(np.int32), shape),
-        "n_shared": np.broadcast_to(column.n_shared.astype(np.float32), shape),
-        "expert_width": np.broadcast_to(width.astype(np.int32), shape),
+    columns: dict[str, NDArray] = {
+        "body": np.full(active.shape, index, np.int8),
+        "n_experts": column.n_experts.astype(np.int32),
+        "n_active": column.n_active.astype(np.int32),
+        "n_shared": column.n_shared.astype(np.float32),
+        "expert_width": width.astype(np.int32),
         "total_params": total,
         "active_params": active,
-        "largest_batch": np.broadcast_to(size.largest_batch.astype(np.float32), shape),
+        "largest_batch": size.largest_batch.astype(np.float32),
         "failed": broken,
         "violation": violation,
         "score": score,
     }
-    flat = {name: np.ascontiguousarray(values).reshape(-1) for name, values in spread.items()}
+    flat = {
+        name: np.ascontiguousarray(np.broadcast_to(values, active.shape)).reshape(-1)
+        for name, values in columns.items()
+    }
     rows = {"speedup": speedup, "tpot_s": tpot, "n_draft": n_draft, "quality": quality}
     return flat | {name: values.reshape(len(values), -1) for name, values in rows.items()}
 
@@ -261,7 +267,9 @@ def _baseline(body: Body, question: Question, drafts: NDArray[np.int64]) -> Base
     active = np.array([counts.active_nonembedding])
     routing = shifted_routing(setup.routing, (moe.n_experts, moe.n_active, shared), *mix.counts)
     touched = touched_by(setup, mix, routing, question.batches, drafts)
-    found = served(setup, arms(body, mix, width, touched, question.batches, drafts), drafts)
+    served_baseline = served(
+        setup, arms(body, mix, width, touched, question.batches, drafts), drafts
+    )
     activation = activation_ratio(*mix.counts)
     shape = Shape(
         activation,
@@ -270,6 +278,8 @@ def _baseline(body: Body, question: Question, drafts: NDArray[np.int64]) -> Base
         mix.shared_share,
         mix.n_active,
     )
+    scalar_shape = Shape(*(np.asarray(values).reshape(()) for values in vars(shape).values()))
+    score = question.score(setup.placement.gpus, served_baseline.speedup, served_baseline.tpot_s)
     return Baseline(
         n_experts=moe.n_experts,
         n_active=moe.n_active,
@@ -279,9 +289,9 @@ def _baseline(body: Body, question: Question, drafts: NDArray[np.int64]) -> Base
         active_params=float(counts.active_nonembedding),
         activation=float(activation[0]),
         dense_equivalent=float(quality_of(body, mix, width, active, question)[0]),
-        shape=Shape(*(np.asarray(x).reshape(()) for x in vars(shape).values())),
-        served=found,
-        score=float(question.score(setup.placement.gpus, found.speedup, found.tpot_s)[0]),
+        shape=scalar_shape,
+        served=served_baseline,
+        score=float(score[0]),
     )
 
 
@@ -315,14 +325,15 @@ def serve_many(
     space: DesignSpace, indices: NDArray[np.intp], batches: Array
 ) -> tuple[Array, Array]:
     """(speedup, time per token [s]) of designs of the space at any batches, [nB, n]."""
-    gain, tpot = (np.empty((len(batches), len(indices))) for _ in range(2))
+    gain = np.empty((len(batches), len(indices)))
+    tpot = np.empty((len(batches), len(indices)))
     for body in np.unique(space.body[indices]):
         at = np.flatnonzero(space.body[indices] == body)
         chosen = indices[at]
         width = space.expert_width[chosen].astype(float)
-        found = serve(space, space.bodies[body], space.mix(chosen), width, batches)
-        gain[:, at] = found.speedup
-        tpot[:, at] = found.tpot_s
+        served_designs = serve(space, space.bodies[body], space.mix(chosen), width, batches)
+        gain[:, at] = served_designs.speedup
+        tpot[:, at] = served_designs.tpot_s
     return gain, tpot
 
 

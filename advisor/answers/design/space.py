@@ -168,11 +168,11 @@ def arms(
     column = batches[:, None]
     k = drafts[:, None, None].astype(float)
     context = float(setup.scenario.context_tokens)
-    one = np.asarray(1.0)
+    one_token = np.asarray(1.0)
     q = k + 1.0
-    plain_graphs = graphs_of_steps(setup, column, one)
+    plain_graphs = graphs_of_steps(setup, column, one_token)
     graphs = graphs_of_steps(setup, column, q)
-    plain = step_as_run(setup, column, one, context, touched.steps[0], plain_graphs, shape)
+    plain = step_as_run(setup, column, one_token, context, touched.steps[0], plain_graphs, shape)
     verify = step_as_run(setup, column, q, context, touched.steps[1:], graphs, shape)
     own_experts = _own_layer_drafter(setup) is not None
     draft = draft_time(
@@ -199,7 +199,7 @@ def arms(
             else graphs.eager * (launches_s - step.total - more + step.components["host"])
         )
 
-    found = (
+    arm_times = (
         plain.total,
         rounds,
         prefill,
@@ -209,7 +209,7 @@ def arms(
     shapes = (size, (len(drafts), *size), size, size, (len(drafts), *size))
     times: Any = (
         None if time is None else np.broadcast_to(time, full)
-        for time, full in zip(found, shapes, strict=True)
+        for time, full in zip(arm_times, shapes, strict=True)
     )
     return Arms(*times)
 
@@ -228,10 +228,8 @@ def _prefill_s(body: Body, shape: MoeShape, touched: Touched, batches: Array) ->
         )
         return np.asarray(sum(parts.values()))
 
-    (with_chunk, without), (all_with, all_without) = (
-        step_rows(setup, column),
-        step_tokens(setup, column),
-    )
+    with_chunk, without = step_rows(setup, column)
+    all_with, all_without = step_tokens(setup, column)
     decoding_s = (
         layers_s(without, all_without, touched.steps[0]) if without.any() else np.zeros_like(column)
     )
@@ -400,23 +398,22 @@ def measured_gap(
     if given.costs.routed.measured is None:
         return 0.0, ""
     drafts = np.unique([0, *served.n_draft[:, 0]])
-    own = curve_for(given, question.batches, drafts)
-    gaps = own.plain_step_s / curve_for(by_fit, question.batches, [0]).plain_step_s - 1.0
+    measured_curve = curve_for(given, question.batches, drafts)
+    gaps = measured_curve.plain_step_s / curve_for(by_fit, question.batches, [0]).plain_step_s - 1.0
     rows = np.arange(len(question.batches))
     columns = np.searchsorted(drafts, served.n_draft[:, 0])
-    measured = own.speedup[rows, columns], own.tpot_s[rows, columns]
-    fitted = served.speedup[:, 0], served.tpot_s[:, 0]
-    (speedup, tpot_ms), (fit_speedup, fit_tpot_ms) = (
-        (question.mean_speedup(*each), question.mean_tpot_s(each[1]) * 1e3)
-        for each in (measured, fitted)
-    )
+    measured_tpot_s = measured_curve.tpot_s[rows, columns]
+    speedup = question.mean_speedup(measured_curve.speedup[rows, columns], measured_tpot_s)
+    tpot_ms = question.mean_tpot_s(measured_tpot_s) * 1e3
+    fitted_tpot_s = served.tpot_s[:, 0]
+    fit_speedup = question.mean_speedup(served.speedup[:, 0], fitted_tpot_s)
+    fit_tpot_ms = question.mean_tpot_s(fitted_tpot_s) * 1e3
     lengths = [str(k) for k in dict.fromkeys(served.n_draft[:, 0].tolist())]
     k = f"K = {lengths[0]}" if len(lengths) == 1 else f"K = {', '.join(lengths)} by batch"
     note = (
-        f"Designs are compared by fitted kernels, by which the baseline has {fit_speedup:.2f}x and "
-        f"{fit_tpot_ms:.2f} ms at {k}, the fastest by the fit. Its own measured rows, used "
-        "elsewhere, give "
-        f"{speedup:.2f}x and {tpot_ms:.2f} ms there."
+        f"Designs are compared by fitted kernels, by which the baseline has {fit_speedup:.2f}x "
+        f"and {fit_tpot_ms:.2f} ms at {k}, the fastest by the fit. Its own measured rows, used "
+        f"elsewhere, give {speedup:.2f}x and {tpot_ms:.2f} ms there."
     )
     return float(gaps[np.argmax(np.abs(gaps))]), note
 
@@ -560,25 +557,27 @@ class DesignSpace:
 
     def baseline_index(self) -> int | None:
         """The baseline among the designs, or None where it is none of them."""
-        own = self.baseline
+        baseline = self.baseline
         same = (
-            (self.body == 0) & (self.n_experts == own.n_experts) & (self.n_active == own.n_active)
+            (self.body == 0)
+            & (self.n_experts == baseline.n_experts)
+            & (self.n_active == baseline.n_active)
         )
-        same &= (self.n_shared == np.float32(own.n_shared)) & (
-            self.expert_width == own.expert_width
+        same &= (self.n_shared == np.float32(baseline.n_shared)) & (
+            self.expert_width == baseline.expert_width
         )
-        found = np.flatnonzero(same)
-        return int(found[0]) if len(found) else None
+        indices = np.flatnonzero(same)
+        return int(indices[0]) if len(indices) else None
 
     @property
     def baseline_problem(self) -> str:
         """Reason that the baseline cannot serve the question, in one sentence, empty where it
         can."""
         fits = self.setup.memory.largest_batch
-        asked = int(self.question.batches.max())
-        if fits < asked:
+        target_batch = int(self.question.batches.max())
+        if fits < target_batch:
             limit = f"at most batch {fits:,} does" if fits else "its weights alone do not"
-            return f"The baseline does not fit in memory at batch {asked:,}: {limit}."
+            return f"The baseline does not fit in memory at batch {target_batch:,}: {limit}."
         limit_s = self.question.max_tpot_s
         slowest_s = float(self.baseline.served.tpot_s[:, 0].max())
         if limit_s is not None and slowest_s > limit_s:
@@ -589,8 +588,7 @@ class DesignSpace:
             )
             return (
                 f"{costed} baseline takes {slowest_s * 1e3:.1f} ms per output token, over the "
-                "limit of "
-                f"{limit_s * 1e3:g} ms."
+                f"limit of {limit_s * 1e3:g} ms."
             )
         return ""
 

@@ -53,7 +53,8 @@ from advisor.predict.scenario import Scenario, build_scenario
 from advisor.prediction import AdvisorError
 
 SHAPE_EXAMPLE = "61L h7168 N256 k8 s1 w2048"
-_HEAD_DIM, _KV_HEADS = 128, 8  # Llama-3's
+_HEAD_DIM = 128  # Llama-3's
+_KV_HEADS = 8  # Llama-3's
 _VOCABULARY = 151_936  # Qwen3's
 NEAR = 1.5
 """Choice of this project: shipped models within this factor of a target size may start from it, the
@@ -117,8 +118,7 @@ class TypedShape:
         extra = f" m{self.mtp_modules}" if self.mtp_modules else ""
         return (
             f"{self.layers}L h{self.hidden_size} N{self.n_experts} k{self.n_active} "
-            f"s{self.n_shared} "
-            f"w{self.expert_width}{extra}"
+            f"s{self.n_shared} w{self.expert_width}{extra}"
         )
 
 
@@ -128,28 +128,31 @@ def parse_shape(text: str, shown: str = "") -> TypedShape:
 
     shown : what the user typed of it, for errors; default all.
     """
-    shown = shown or text.strip()[:_MAX_TEXT]
-    found: dict[str, int] = {}
+    typed_text = shown or text.strip()[:_MAX_TEXT]
+    field_values: dict[str, int] = {}
     for piece in text[:_MAX_TEXT].replace(",", " ").split():
         match = _PIECE.fullmatch(piece)
         part = None if match is None else _BY_LETTER.get((match["letter"] or "L").lower())
         if match is None or part is None:
             raise AdvisorError(
-                f"shape {shown!r}: {piece!r} is no part of a shape; {_known_parts()}"
+                f"shape {typed_text!r}: {piece!r} is no part of a shape; {_known_parts()}"
             )
         value = int((match["count"] or match["value"])[:12])
-        if part.field in found:
-            raise AdvisorError(f"shape {shown!r} gives the {part.words} twice; give each part once")
+        if part.field in field_values:
+            raise AdvisorError(
+                f"shape {typed_text!r} gives the {part.words} twice; give each part once"
+            )
         if not part.least <= value <= part.most:
             raise AdvisorError(
-                f"shape {shown!r}: {part.words} {value:,} must lie in {part.least}..{part.most:,}"
+                f"shape {typed_text!r}: {part.words} {value:,} must lie in "
+                f"{part.least}..{part.most:,}"
             )
-        found[part.field] = value
-    missing = [part for part in _PARTS if part.field in _NEEDED and part.field not in found]
+        field_values[part.field] = value
+    missing = [part for part in _PARTS if part.field in _NEEDED and part.field not in field_values]
     if missing:
         names = " and ".join(f"the {part.words} ({_typed(part)})" for part in missing)
-        raise AdvisorError(f"shape {shown!r} lacks {names}; {_known_parts()}")
-    return _checked(TypedShape(**found), shown)
+        raise AdvisorError(f"shape {typed_text!r} lacks {names}; {_known_parts()}")
+    return _checked(TypedShape(**field_values), typed_text)
 
 
 def parse_experts(text: str, own: Experts) -> Experts:
@@ -158,15 +161,17 @@ def parse_experts(text: str, own: Experts) -> Experts:
     Parts left out are those of `own`; a width left out beside another N is the one that keeps the
     total size.
     """
-    shown = text.strip()[:_MAX_TEXT]
+    typed_text = text.strip()[:_MAX_TEXT]
     pieces = (
-        re.sub(r"(\d+)\s*(?:of|/)\s*(\d+)", r"k\1 N\2", shown, flags=re.IGNORECASE)
+        re.sub(r"(\d+)\s*(?:of|/)\s*(\d+)", r"k\1 N\2", typed_text, flags=re.IGNORECASE)
         .replace(",", " ")
         .split()
     )
-    if wrong := next((one for one in pieces if not re.fullmatch(r"[NKSWnksw]\d+", one)), None):
+    wrong_pieces = [piece for piece in pieces if not re.fullmatch(r"[NKSWnksw]\d+", piece)]
+    if wrong_pieces:
         raise AdvisorError(
-            f"{wrong!r} is no part of a design; type experts alone, like {own.text} or 8 of 256"
+            f"{wrong_pieces[0]!r} is no part of a design; type experts alone, like {own.text} or "
+            "8 of 256"
         )
     typed = {piece[0].upper(): piece for piece in pieces}
     n = int(typed.get("N", f"N{own.n_experts}")[1:][:12])
@@ -176,24 +181,26 @@ def parse_experts(text: str, own: Experts) -> Experts:
         if n == own.n_experts
         else RANK_WIDTH_MULTIPLE * max(1, round(width / RANK_WIDTH_MULTIPLE))
     )
-    given = {"N": own.n_experts, "K": own.n_active, "S": 0, "W": width}
-    rest = " ".join(f"{letter}{value}" for letter, value in given.items() if letter not in typed)
-    shape = parse_shape(f"{' '.join(pieces)} {rest} 1L h1 a1 g1", shown)
+    defaults = {"N": own.n_experts, "K": own.n_active, "S": 0, "W": width}
+    default_parts = " ".join(
+        f"{letter}{value}" for letter, value in defaults.items() if letter not in typed
+    )
+    shape = parse_shape(f"{' '.join(pieces)} {default_parts} 1L h1 a1 g1", typed_text)
     shared = float(shape.n_shared) if "S" in typed else own.n_shared
     return Experts(shape.n_experts, shape.n_active, shared, shape.expert_width)
 
 
-def _checked(shape: TypedShape, shown: str) -> TypedShape:
+def _checked(shape: TypedShape, typed_text: str) -> TypedShape:
     if shape.n_active > shape.n_experts:
         raise AdvisorError(
-            f"shape {shown!r}: k{shape.n_active} exceeds N{shape.n_experts}; choose k of at most "
-            "N experts"
+            f"shape {typed_text!r}: k{shape.n_active} exceeds N{shape.n_experts}; choose k of at "
+            "most N experts"
         )
     if shape.query_heads % min(shape.kv_heads, shape.query_heads):
         raise AdvisorError(
-            f"shape {shown!r}: {shape.query_heads} attention heads are not divided by "
-            f"{shape.kv_heads} with keys and "
-            f"values; give both, e.g. a{8 * max(1, shape.query_heads // 8)} g8"
+            f"shape {typed_text!r}: {shape.query_heads} attention heads are not divided by "
+            f"{shape.kv_heads} with keys and values; give both, e.g. "
+            f"a{8 * max(1, shape.query_heads // 8)} g8"
         )
     return shape
 
@@ -257,17 +264,17 @@ def start_from_shape(scenario: Scenario, text: str) -> Start:
 
 def _targets(total_params: float | None, active_params: float | None) -> dict[str, float]:
     """The target sizes that are given. Raises AdvisorError where none is, or one is no size."""
-    targets = {"total": total_params, "active": active_params}
-    given = {name: float(value) for name, value in targets.items() if value is not None}
-    if not given or not all(value > 0 and np.isfinite(value) for value in given.values()):
+    sizes = {"total": total_params, "active": active_params}
+    targets = {name: float(value) for name, value in sizes.items() if value is not None}
+    if not targets or not all(value > 0 and np.isfinite(value) for value in targets.values()):
         raise AdvisorError(
             "give a target size as a positive number, e.g. 40 B in all or 3 B active"
         )
-    if few := [value for value in given.values() if value < 1e6]:  # 40 for 40B
+    if few := [value for value in targets.values() if value < 1e6]:  # 40 for 40B
         raise AdvisorError(
             f"{few[0]:g} parameters are no size of a model; did you mean {few[0]:g}B?"
         )
-    return given
+    return targets
 
 
 @lru_cache(maxsize=32)
@@ -276,16 +283,18 @@ def starts(
 ) -> tuple[str, ...]:
     """Ids of the shipped models that can be brought to a target size, in the order in which they
     are tried."""
-    given = _targets(total_params, active_params)
-    return tuple(one.id for one in _by_likeness(given) if _brought(one, given) is not None)
+    targets = _targets(total_params, active_params)
+    return tuple(
+        model.id for model in _by_likeness(targets) if _brought(model, targets) is not None
+    )
 
 
 def _brought(
-    near: Architecture, given: Mapping[str, float]
+    near: Architecture, targets: Mapping[str, float]
 ) -> tuple[Architecture, dict[str, Any]] | None:
     """A shipped model brought to the targets, with its config.json; None where it or its dialect
     cannot be."""
-    wanted, error = _solved(near, given)
+    wanted, error = _solved(near, targets)
     if error > TARGET_SHARE:
         return None
     try:
@@ -307,11 +316,13 @@ def start_from_size(
     target, of several the nearest; of the nearest where none is. The expert width, and with two
     targets the numbers of experts, are solved. Raises AdvisorError where nothing comes near.
     """
-    given = _targets(total_params, active_params)
+    targets = _targets(total_params, active_params)
     for near in (
-        _by_likeness(given) if like is None else [one for one in _shipped() if one.id == like]
+        _by_likeness(targets)
+        if like is None
+        else [model for model in _shipped() if model.id == like]
     ):
-        if (brought := _brought(near, given)) is None:
+        if (brought := _brought(near, targets)) is None:
             continue
         wanted, config = brought
         moe = wanted.routed
@@ -321,30 +332,28 @@ def start_from_size(
         depth = sum(mixer.count for mixer in near.mixers)
         chosen = (
             "newest shipped model near"
-            if _off(near, given) <= np.log(NEAR)
+            if _off(near, targets) <= np.log(NEAR)
             else "shipped model nearest to"
         )
-        why = "" if like is not None else f"The {chosen} {_targets_text(given)}. "
+        why = "" if like is not None else f"The {chosen} {_targets_text(targets)}. "
         note = (
             f"Start: layers of {near.name} ({_layers_text(near)}); equal quality: as good as it. "
-            f"{why}Its {depth} "
-            f"layers are not scaled (hidden size {near.hidden_size:,}); {mix} "
-            f"({counts.total / 1e9:.1f} B total, "
-            f"{counts.active_nonembedding / 1e9:.2f} B active; the width is a multiple of "
-            f"{RANK_WIDTH_MULTIPLE})."
+            f"{why}Its {depth} layers are not scaled (hidden size {near.hidden_size:,}); {mix} "
+            f"({counts.total / 1e9:.1f} B total, {counts.active_nonembedding / 1e9:.2f} B active; "
+            f"the width is a multiple of {RANK_WIDTH_MULTIPLE})."
         )
         name = f"{counts.total / 1e9:.0f}b-n{moe.n_experts}k{moe.n_active}s{moe.n_shared}w{moe.expert_width}"  # noqa: E501
         return Start(_with_config(scenario, name, config), note)
     if like is not None:
         raise AdvisorError(
-            f"{like} cannot be widened or thinned to {_targets_text(given)}; start from another "
+            f"{like} cannot be widened or thinned to {_targets_text(targets)}; start from another "
             "model"
         )
-    sizes = sorted(float(parameter_counts(one).total) for one in _shipped())
+    sizes = sorted(float(parameter_counts(model).total) for model in _shipped())
     raise AdvisorError(
-        f"no shipped model can be widened or thinned to {_targets_text(given)} (they have "
-        f"{sizes[0] / 1e9:,.3g} to "
-        f"{sizes[-1] / 1e9:,.0f} B in all); change a target, or type a shape like {SHAPE_EXAMPLE}"
+        f"no shipped model can be widened or thinned to {_targets_text(targets)} (they have "
+        f"{sizes[0] / 1e9:,.3g} to {sizes[-1] / 1e9:,.0f} B in all); change a target, or type a "
+        f"shape like {SHAPE_EXAMPLE}"
     )
 
 
@@ -376,42 +385,42 @@ def _assumed(shape: TypedShape, text: str) -> str:
     """What was assumed because nobody typed it."""
     typed = {piece.strip("0123456789,").lower() for piece in text.split()}
     heads = (
-        f"{shape.query_heads} attention heads of {shape.head_dim}, {shape.kv_heads} with keys "
-        "and values"
+        f"{shape.query_heads} attention heads of {shape.head_dim}, {shape.kv_heads} with keys and "
+        "values"
     )
     parts = [(("a", "g", "d"), heads), (("v",), f"a vocabulary of {shape.vocabulary:,}")]
     assumed = [words for letters, words in parts if not typed & set(letters)]
     return f"Assumed: {'; '.join(assumed)}." if assumed else ""
 
 
-def _targets_text(given: Mapping[str, float]) -> str:
-    return " and ".join(f"{value / 1e9:,.4g} B {name}" for name, value in given.items())
+def _targets_text(targets: Mapping[str, float]) -> str:
+    return " and ".join(f"{value / 1e9:,.4g} B {name}" for name, value in targets.items())
 
 
 @lru_cache(maxsize=1)
 def _shipped() -> tuple[Architecture, ...]:
-    found = (load_model(one) for one in model_ids())
-    return tuple(one for one in found if one.moe is not None)
+    models = [load_model(model_id) for model_id in model_ids()]
+    return tuple(model for model in models if model.moe is not None)
 
 
-def _off(architecture: Architecture, given: Mapping[str, float]) -> float:
+def _off(architecture: Architecture, targets: Mapping[str, float]) -> float:
     """Logarithm of how far a model is from the targets. [-]"""
     counts = parameter_counts(architecture)
-    own = {"total": counts.total, "active": counts.active_nonembedding}
-    return max(abs(float(np.log(own[name] / target))) for name, target in given.items())
+    sizes = {"total": counts.total, "active": counts.active_nonembedding}
+    return max(abs(float(np.log(sizes[name] / target))) for name, target in targets.items())
 
 
-def _by_likeness(given: Mapping[str, float]) -> list[Architecture]:
+def _by_likeness(targets: Mapping[str, float]) -> list[Architecture]:
     """Shipped models in the order in which they are tried as a start."""
 
     def order(architecture: Architecture) -> tuple[int, float]:
-        off = _off(architecture, given)
+        off = _off(architecture, targets)
         return (-model_profile(architecture.id).year if off <= np.log(NEAR) else 0, off)
 
     return sorted(_shipped(), key=order)
 
 
-def _solved(near: Architecture, given: Mapping[str, float]) -> tuple[Architecture, float]:
+def _solved(near: Architecture, targets: Mapping[str, float]) -> tuple[Architecture, float]:
     """`near` with the routed layers that come nearest to the targets, and how far off they are. [-]
 
     With one target the experts are `near`'s own and the width is solved; with two, the experts of
@@ -419,18 +428,21 @@ def _solved(near: Architecture, given: Mapping[str, float]) -> tuple[Architectur
     """
     moe = near.routed
     grid = DesignGrid(width_step=RANK_WIDTH_MULTIPLE)
-    two = len(given) > 1
+    two = len(targets) > 1
     shared = shared_experts(moe)
     experts = np.unique([*grid.n_experts, moe.n_experts]) if two else np.array([moe.n_experts])
     active = np.unique([*grid.n_active, moe.n_active]) if two else np.array([moe.n_active])
-    n, k = (axis.ravel().astype(float) for axis in np.meshgrid(experts, active, indexing="ij"))
-    n, k = n[k <= n], k[k <= n]
+    axes = np.meshgrid(experts, active, indexing="ij")
+    n, k = [axis.ravel().astype(float) for axis in axes]
+    possible = k <= n
+    n = n[possible]
+    k = k[possible]
     width = widths(grid, near, Placement())
     mix = Mixes(n[:, None], k[:, None], np.full((len(n), 1), shared))
     size = weights(near, moe_shape(near, mix, width))
     reached = {"total": size.total, "active": size.active}
     error = np.max(
-        [np.abs(np.log(reached[name] / target)) for name, target in given.items()], axis=0
+        [np.abs(np.log(reached[name] / target)) for name, target in targets.items()], axis=0
     )
     unlike = (np.log2(n / moe.n_experts) ** 2 + np.log2(k / moe.n_active) ** 2)[:, None]
     # nearer than a tenth of what is allowed, the likeness to the shipped model decides
@@ -470,8 +482,7 @@ def design_config(space: DesignSpace, index: int) -> dict[str, Any]:
     if space.body[index]:
         raise AdvisorError(
             "a design with another depth or other heads is not written as a config.json; choose "
-            "one with the "
-            "baseline's own, or change the layer keys by hand"
+            "one with the baseline's own, or change the layer keys by hand"
         )
     return experts_config(space, experts_of(space, index))
 
@@ -497,8 +508,7 @@ def config_with(config: dict[str, Any], wanted: Architecture) -> dict[str, Any]:
             return changed
     raise AdvisorError(
         f"this model's config.json cannot express the design ({problem}); choose a candidate with "
-        "the baseline's own "
-        "shared experts, or another baseline"
+        "the baseline's own shared experts, or another baseline"
     )
 
 
@@ -512,13 +522,14 @@ def routing_in_serve(space: DesignSpace, experts: Experts) -> str:
     scenario = space.setup.scenario
     preset = space.setup.routing
     counts = float(experts.n_experts), float(experts.n_active), float(experts.n_shared)
-    named = scenario.routing if is_moved(scenario.routing) else "" if preset is None else preset.id
-    can_tell = is_moved(named) or (
-        named in routing_preset_ids() and scenario.task not in ONE_DOMAIN
+    preset_id = "" if preset is None else preset.id
+    routing = scenario.routing if is_moved(scenario.routing) else preset_id
+    can_tell = is_moved(routing) or (
+        routing in routing_preset_ids() and scenario.task not in ONE_DOMAIN
     )
     if not can_tell or counts == space.baseline.counts:
         return ""
-    return write_moved(named, space.baseline.counts, counts)
+    return write_moved(routing, space.baseline.counts, counts)
 
 
 def time_in_serve(space: DesignSpace, index: int | None) -> float:
@@ -614,8 +625,8 @@ def _difference(config: dict[str, Any], wanted: Architecture) -> str:
 
 def added_keys(space: DesignSpace, config: dict[str, Any]) -> list[str]:
     """Keys that the baseline's file does not have: the engine's model code must understand them."""
-    own = _expert_holder(baseline_config(space.setup.scenario))
-    return sorted(set(_expert_holder(config)) - set(own))
+    baseline_holder = _expert_holder(baseline_config(space.setup.scenario))
+    return sorted(set(_expert_holder(config)) - set(baseline_holder))
 
 
 _BATCHES = re.compile(
@@ -628,7 +639,7 @@ _BATCHES = re.compile(
 def parse_batches(text: str) -> dict[int, float]:
     """Batches as {batch: weight} from `1,64`, `1-512` or `1:0.2,64:0.8`. Raises AdvisorError for
     others."""
-    found: dict[int, float] = {}
+    weight_by_batch: dict[int, float] = {}
     for piece in text.split(","):
         match = _BATCHES.fullmatch(piece.strip())
         if match is None:
@@ -646,11 +657,12 @@ def parse_batches(text: str) -> dict[int, float]:
         weight = float(match["weight"] or 1.0)
         between = (2**i for i in range(last.bit_length()) if first < 2**i < last)
         for batch in sorted({first, last, *between}):
-            if batch in found:
+            if batch in weight_by_batch:
                 raise AdvisorError(f"batches {text[:80]!r} gives {batch} twice")
-            found[batch] = weight
-    if len(found) > MAX_BATCHES:
+            weight_by_batch[batch] = weight
+    if len(weight_by_batch) > MAX_BATCHES:
         raise AdvisorError(
-            f"{len(found)} batches are too many for one search; give at most {MAX_BATCHES}"
+            f"{len(weight_by_batch)} batches are too many for one search; give at most "
+            f"{MAX_BATCHES}"
         )
-    return found
+    return weight_by_batch

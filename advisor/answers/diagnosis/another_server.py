@@ -20,8 +20,9 @@ from advisor.text import counted, listed
 def plain_off(compared: Sequence[Comparison]) -> float | None:
     """Measured over predicted plain step, the median of the runs. None near 1 and where none was
     timed."""
-    ratios = [ratio for one in compared if (ratio := one.ratio("plain")) is not None]
-    off = median(ratios) if ratios else 1.0
+    ratios = [comparison.ratio("plain") for comparison in compared]
+    known = [ratio for ratio in ratios if ratio is not None]
+    off = median(known) if known else 1.0
     return off if is_far(off) else None
 
 
@@ -36,8 +37,8 @@ def published_near(one: Comparison) -> str:
     ]
     if not near:
         return ""
-    speedups = [f"{each:.2f}x" for each in sorted(run.speedup for run in near)]
-    batches = [f"{each:,.0f}" for each in sorted(run.batch_size for run in near)]
+    speedups = [f"{speedup:.2f}x" for speedup in sorted(run.speedup for run in near)]
+    batches = [f"{batch:,.0f}" for batch in sorted(run.batch_size for run in near)]
     measured = " to ".join(dict.fromkeys((speedups[0], speedups[-1])))
     at = " to ".join(dict.fromkeys((batches[0], batches[-1])))
     return (
@@ -60,18 +61,21 @@ class Unfit:
 def unfit_of(compared: Sequence[Comparison]) -> Unfit | None:
     """The first server of which not even one sequence fits as it is predicted. None where each
     fits."""
-    if (one := next((one for one in compared if not one.largest_batch), None)) is None:
+    unfit = (comparison for comparison in compared if not comparison.largest_batch)
+    comparison = next(unfit, None)
+    if comparison is None:
         return None
-    scenario = one.scenario
-    setup = load_setup(one.scenario)
+    scenario = comparison.scenario
+    setup = load_setup(comparison.scenario)
     others = [
         load_setup(scenario.model_copy(update={"weight_dtype": name}))
         for name in FIELDS["weight_dtype"].choices
     ]
     fitting = sorted(
-        (x for x in others if x.memory.largest_batch), key=lambda x: -x.memory.weights_bytes
+        (other for other in others if other.memory.largest_batch),
+        key=lambda other: -other.memory.weights_bytes,
     )
-    formats = tuple(str(x.scenario.weight_dtype) for x in fitting)
+    formats = tuple(str(other.scenario.weight_dtype) for other in fitting)
     now = scenario.weight_dtype or setup.architecture.dtypes.routed
     fit = fit_of(setup)
     needs = "" if fit is None else f" {fit.title[:1].lower()}{fit.title[1:]}:"

@@ -41,9 +41,8 @@ def cause_text(
     if may_accept_less(one, compared):
         return (
             f"Either {length / too_little:.2f} tokens are accepted per round, not {length:.2f} "
-            f"({one.length_from}), or "
-            f"a round takes {too_little:.2f} times as long: the mean accepted length in the "
-            "engine's log tells which."
+            f"({one.length_from}), or a round takes {too_little:.2f} times as long: the mean "
+            "accepted length in the engine's log tells which."
         )
     slow = too_little * _least_length(one, compared) / length - 1.0
     best = _best_of(one, compared)
@@ -54,8 +53,7 @@ def cause_text(
         )
     return (
         f"{likely}: a round at least {slow:.0%} too long. At batch {best.batch_size:,.4g} this K "
-        "gained "
-        f"{best.gain:.2f}x, so that it accepts as many tokens at least."
+        f"gained {best.gain:.2f}x, so that it accepts as many tokens at least."
     )
 
 

@@ -58,12 +58,13 @@ class Evidence:
         requests per concurrent request 1, below 3`."""
         if isinstance(self.limit, bool):
             words = FACTS[self.words].meaning if self.words in FACTS else self.words
-            return f"{words}: {'yes' if self.value else 'no'}"
-        shown = (
+            answer = "yes" if self.value else "no"
+            return f"{words}: {answer}"
+        sentence = (
             f"{self.words} {_shown(self.value, self.unit)}, {self.test} "
             f"{_shown(self.limit, self.unit)}"
         )
-        return typeset(shown)
+        return typeset(sentence)
 
 
 @dataclass(frozen=True)
@@ -82,16 +83,16 @@ class RuleOutcome:
 def judged(run: Run) -> list[RuleOutcome]:
     """Every rule tried on a run. Of the found ones those that another says better are clean."""
     outcomes = [try_rule(rule, kind, run) for kind, rule in all_rules()]
-    in_run = [one for one in outcomes if one.state == "found"]
-    ids = {one.rule.id for one in in_run}
+    in_run = [outcome for outcome in outcomes if outcome.state == "found"]
+    ids = {outcome.rule.id for outcome in in_run}
     # A kind of rules says more only where one of it stays: arms that differ in what a rule of
     # settings names do not.
-    found = ids | {one.kind for one in in_run if not ids & set(one.rule.yields_to)}
+    matched = ids | {outcome.kind for outcome in in_run if not ids & set(outcome.rule.yields_to)}
     return [
-        RuleOutcome(one.rule, one.kind, run, "clean", one.evidence)
-        if one.state == "found" and found & set(one.rule.yields_to)
-        else one
-        for one in outcomes
+        RuleOutcome(outcome.rule, outcome.kind, run, "clean", outcome.evidence)
+        if outcome.state == "found" and matched & set(outcome.rule.yields_to)
+        else outcome
+        for outcome in outcomes
     ]
 
 
@@ -163,11 +164,10 @@ def _shown(value: Value, unit: str) -> str:
         return "yes" if value else "no"
     if isinstance(value, str) or value is None:
         return str(value)
-    return (
-        with_prefix(float(value), unit)
-        if unit == "s"
-        else f"{value:,.4g}{'' if unit == '1' else f' {unit}'}"
-    )
+    if unit == "s":
+        return with_prefix(float(value), unit)
+    unit_text = "" if unit == "1" else f" {unit}"
+    return f"{value:,.4g}{unit_text}"
 
 
 _OPENING: dict[Kind, str] = {
@@ -190,12 +190,13 @@ def verdict_text(
 ) -> str:
     """The verdict as a reader sees it first. `losing`: runs whose loss is what the model
     predicts."""
-    off = plain_off(
-        compared
-    )  # physics finds such a server slow because it is another, or since requests wait
+    # Physics finds such a server slow because it is another, or since requests wait.
+    off = plain_off(compared)
     slow = off is None and not suspect
     if faults := [
-        one for one in findings if not one.rule.expected and (slow or one.kind != "physics")
+        finding
+        for finding in findings
+        if not finding.rule.expected and (slow or finding.kind != "physics")
     ]:
         return _fault_text(faults, compared, losing)
     if refused and verdict == "mismeasured":
@@ -206,8 +207,8 @@ def verdict_text(
         return foreseen
     if not compared or verdict == "unknown":
         return (
-            "No fault found here. Add a run with drafts and one without: their gap says where "
-            "to look."
+            "No fault found here. Add a run with drafts and one without: their gap says where to "
+            "look."
         )
     if (worst := unforeseen(compared)) is not None:
         cause = _cause(compared, suspect)
@@ -217,47 +218,49 @@ def verdict_text(
         )
     if (row := shown_row(compared)) is None:
         return "Nothing found in what could be judged."
-    row_said = f"{row.label[0].lower()}{row.label[1:]} {_both(row)}"
+    row_text = f"{row.label[0].lower()}{row.label[1:]} {_both(row)}"
     if verdict == "as_predicted":
         loses = row.name == "speedup" and max(row.measured or 1.0, row.predicted) < 1.0
-        fault = f" {_NO_GAIN}.{_reach(row)}"
-        return f"Nothing found: {row_said}, within the likely range.{fault if loses else ''}"
+        no_gain_text = f" {_NO_GAIN}.{_reach(row)}" if loses else ""
+        return f"Nothing found: {row_text}, within the likely range.{no_gain_text}"
     besides = f" {besides_text(losing[0])}" if losing else ""
-    return f"No fault found, and the gap is not explained: {row_said}, outside the band.{besides}"
+    return f"No fault found, and the gap is not explained: {row_text}, outside the band.{besides}"
 
 
 def _cause(compared: Sequence[Comparison], suspect: str) -> str:
     """Sentence on the likeliest cause of a loss that is not foreseen. Empty without one."""
     likely = "Else" if suspect else "Likeliest cause" if plain_off(compared) is None else "Besides"
-    return "" if (worst := unforeseen(compared)) is None else cause_text(worst, compared, likely)
+    worst = unforeseen(compared)
+    return "" if worst is None else cause_text(worst, compared, likely)
 
 
 def unforeseen(compared: Sequence[Comparison]) -> Comparison | None:
     """The run that gains least of those that gain less than their band, or lose. None where no run
     does."""
-    less = [
-        one
-        for one in compared
-        if (row := one.row("speedup")) and one.gain is not None and one.gain < row.low
-    ]
-    return min(less, key=lambda one: one.gain or 0.0, default=None)
+    less = []
+    for comparison in compared:
+        row = comparison.row("speedup")
+        if row is not None and comparison.gain is not None and comparison.gain < row.low:
+            less.append(comparison)
+    return min(less, key=lambda comparison: comparison.gain or 0.0, default=None)
 
 
 def _headline(compared: Sequence[Comparison], suspect: str) -> str:
     """What to do and to look at first, of a run whose loss or gap is not foreseen. Empty without
     one."""
-    if (one := unforeseen(compared)) is None:
+    if (comparison := unforeseen(compared)) is None:
         return ""
-    at = f"at batch {one.batch_size:,.4g}"
-    row = one.row("speedup")
+    at = f"at batch {comparison.batch_size:,.4g}"
+    row = comparison.row("speedup")
     (do, measured, _) = _remedy(compared)
     if (off := plain_off(compared)) is not None:
-        both = [measured] * bool(measured) + [f"{one.gain:.2f}x at K = {one.n_draft}"]
-        return f"{do}: measured {', '.join(both)}" if do else plain_title(off)
+        gain_text = f"{comparison.gain:.2f}x at K = {comparison.n_draft}"
+        measured_text = f"{measured}, {gain_text}" if measured else gain_text
+        return f"{do}: measured {measured_text}" if do else plain_title(off)
     now = do or f"Slower than predicted {at}"
     if suspect:
         return f"{now}; look at --max-running-requests"
-    if row is not None and may_accept_less(one, compared):
+    if row is not None and may_accept_less(comparison, compared):
         return f"{now}; look up the accepted length in the log"
     return f"{now}: a round takes too long"
 
@@ -266,67 +269,69 @@ def _until_text(compared: Sequence[Comparison], verdict: VerdictKind) -> str:
     """Sentence on what to do at the batch that loses most until its cause is mended. Empty where
     none loses."""
     do, measured, untried = _remedy(compared)
-    found = f": measured {measured}" * bool(measured)
-    rest = f", or try {untried}" * bool(untried)
+    measured_text = f": measured {measured}" if measured else ""
     if verdict != "misconfigured":
-        return f"{do} until the cause is found{found or rest}." if do else ""
-    faster = next((one for one in compared if one.faster_k is not None), None)
+        untried_text = f", or try {untried}" if untried else ""
+        return f"{do} until the cause is found{measured_text or untried_text}." if do else ""
+    faster = next((comparison for comparison in compared if comparison.faster_k is not None), None)
     then = "" if faster is None else f"draft {_chosen(faster)}"
-    rest = f"; then {then}" * bool(then)
-    return (
-        f"{do} until that is mended{found or rest}." if do else f"Once mended, {then}." * bool(then)
-    )
+    if not do:
+        return f"Once mended, {then}." if then else ""
+    then_text = f"; then {then}" if then else ""
+    return f"{do} until that is mended{measured_text or then_text}."
 
 
-def _times_text(one: Comparison) -> str:
+def _times_text(comparison: Comparison) -> str:
     """Times per token of a run with drafts and of its plain run. Empty where the plain run was not
     timed."""
-    plain = one.ratio("plain") and one.row("plain")
-    if not plain or not plain.measured or not one.gain:
+    plain = comparison.ratio("plain") and comparison.row("plain")
+    if not plain or not plain.measured or not comparison.gain:
         return ""
-    own = with_prefix(plain.measured / one.gain, "s")
+    with_drafts = with_prefix(plain.measured / comparison.gain, "s")
     without = with_prefix(plain.measured, "s")
-    return f" ({own} a token, {without} without)"
+    return f" ({with_drafts} a token, {without} without)"
 
 
 def _remedy(compared: Sequence[Comparison]) -> tuple[str, str, str]:
     """What to do at the batch that loses most, what that measured, or what to try. Empty texts
     where none loses."""
-    if (one := unforeseen(compared)) is None or (one.gain or 1.0) >= 1.0:
+    if (worst := unforeseen(compared)) is None or (worst.gain or 1.0) >= 1.0:
         return "", "", ""
-    at = f"at batch {one.batch_size:,.4g}"
-    k = one.recommended.n_draft
+    at = f"at batch {worst.batch_size:,.4g}"
+    k = worst.recommended.n_draft
     server = attrgetter("batch_size", "place", "scenario.model_id")
-    same = [x for x in compared if server(x) == server(one)]
+    same = [comparison for comparison in compared if server(comparison) == server(worst)]
     here = {
-        n: median(x.gain for x in same if x.n_draft == n and x.gain)
-        for n in {x.n_draft for x in same if x.gain}
+        n: median(
+            comparison.gain for comparison in same if comparison.n_draft == n and comparison.gain
+        )
+        for n in {comparison.n_draft for comparison in same if comparison.gain}
     }
-    if (best := max(here, key=lambda n: here[n])) != one.n_draft and here[best] >= 1.0:
+    if (best := max(here, key=lambda n: here[n])) != worst.n_draft and here[best] >= 1.0:
         return f"Draft K = {best} {at}", f"{here[best]:.2f}x", ""
-    is_untried = 0 < k < one.n_draft and k not in here and plain_off(compared) is None
-    return f"{SWITCH_OFF} {at}", "", _chosen(one) if is_untried else ""
+    is_untried = 0 < k < worst.n_draft and k not in here and plain_off(compared) is None
+    return f"{SWITCH_OFF} {at}", "", _chosen(worst) if is_untried else ""
 
 
-def _unforeseen_text(one: Comparison) -> str:
-    if (row := one.row("speedup")) is None or row.measured is None:
+def _unforeseen_text(comparison: Comparison) -> str:
+    if (row := comparison.row("speedup")) is None or row.measured is None:
         return ""
     less = "gains less than predicted" if row.measured >= 1.0 else f"loses {1.0 - row.measured:.0%}"
-    return f"{_cell(one)} {less}: {_both(row, _times_text(one))}."
+    return f"{_cell(comparison)} {less}: {_both(row, _times_text(comparison))}."
 
 
 _NO_GAIN = "Speculation does not pay at this batch on this hardware"
 
 
-def _cell(one: Comparison) -> str:
-    return f"K = {one.n_draft} at batch {one.batch_size:,.4g}"
+def _cell(comparison: Comparison) -> str:
+    return f"K = {comparison.n_draft} at batch {comparison.batch_size:,.4g}"
 
 
 def _both(row: Compared, aside: str = "") -> str:
     """`measured 1.08x, predicted 1.60x (1.11x to 2.03x)`, of a measured row. aside : stands behind
     the measured."""
-    made = "computed" if row.computed else "measured"
-    return f"{made} {amount(row.measured or 0.0, row.unit)}{aside}, predicted {_band(row)}"
+    origin = "computed" if row.computed else "measured"
+    return f"{origin} {amount(row.measured or 0.0, row.unit)}{aside}, predicted {_band(row)}"
 
 
 def _band(row: Compared) -> str:
@@ -349,31 +354,36 @@ def _reach(row: Compared) -> str:
 def predicted_text(compared: Sequence[Comparison]) -> str:
     """Sentence on what a server is predicted to gain or lose by batch. Empty where something was
     measured."""
-    rows = [(one, row) for one in compared if (row := one.row("speedup")) is not None]
-    if not rows or any(item.measured is not None for one in compared for item in one.rows):
-        return ""
-    gains, losses = (
-        [pair for pair in rows if (pair[1].predicted < 1.0) == loss] for loss in (False, True)
+    speedups = [(comparison, comparison.row("speedup")) for comparison in compared]
+    rows = [(comparison, row) for comparison, row in speedups if row is not None]
+    was_any_measured = any(
+        row.measured is not None for comparison in compared for row in comparison.rows
     )
-    named = f"K = {rows[0][0].n_draft} on {rows[0][0].place}"
+    if not rows or was_any_measured:
+        return ""
+    gains = [pair for pair in rows if not pair[1].predicted < 1.0]
+    losses = [pair for pair in rows if pair[1].predicted < 1.0]
+    k_and_place = f"K = {rows[0][0].n_draft} on {rows[0][0].place}"
     if not losses:
-        near = [f"{one.batch_size:,.4g}" for one, row in rows if row.low < 1.0]
+        near = [f"{comparison.batch_size:,.4g}" for comparison, row in rows if row.low < 1.0]
         within = f"; a loss lies within the likely range at batch {listed(near)}" if near else ""
+        ends = _at(*rows[0])
+        if rows[1:]:
+            ends += f", {_at(*rows[-1])}"
         return (
-            f"{named} is predicted to gain at each batch tried: {_at(*rows[0])}"
-            f"{f', {_at(*rows[-1])}' if rows[1:] else ''}{within}. Add what was measured without "
-            "and with drafts."
+            f"{k_and_place} is predicted to gain at each batch tried: {ends}{within}. Add what "
+            "was measured without and with drafts."
         )
     worst, row = min(losses, key=lambda pair: pair[1].predicted)
     pays = f"gain {_at(*gains[-1])} and to " if gains else ""
     return (
-        f"{named} is predicted to {pays}lose {_at(worst, row)}. At batch "
+        f"{k_and_place} is predicted to {pays}lose {_at(worst, row)}. At batch "
         f"{worst.batch_size:,.4g} {_instead(worst)}."
     )
 
 
-def _at(one: Comparison, row: Compared) -> str:
-    return f"{_band(row)} at batch {one.batch_size:,.4g}"
+def _at(comparison: Comparison, row: Compared) -> str:
+    return f"{_band(row)} at batch {comparison.batch_size:,.4g}"
 
 
 def _fault_text(
@@ -382,7 +392,7 @@ def _fault_text(
     """Faults of the first kind that was found. What the model predicts anyway stands before mere
     physics."""
     kind = faults[0].kind
-    titles = "; ".join(one.rule.title for one in faults if one.kind == kind)
+    titles = "; ".join(fault.rule.title for fault in faults if fault.kind == kind)
     if kind == "physics" and losing and not slower_than_explained(compared):
         return f"{loss_text(losing[0])} Besides: {titles}."
     opening = (
@@ -405,13 +415,15 @@ def _fault_text(
 def of_drafts_alone(findings: Sequence[Finding]) -> bool:
     """Whether all faults of settings are that few drafts are accepted, which is no misconfigured
     engine."""
-    return {one.rule.id for one in findings if one.kind == "configuration"} <= _OF_DRAFTS
+    return {
+        finding.rule.id for finding in findings if finding.kind == "configuration"
+    } <= _OF_DRAFTS
 
 
 def slower_than_explained(compared: Sequence[Comparison]) -> bool | None:
     """Whether some run takes longer than its band. None where nothing was measured beside a
     prediction."""
-    slower = [one.slower for one in compared if one.slower is not None]
+    slower = [comparison.slower for comparison in compared if comparison.slower is not None]
     return any(slower) if slower else None
 
 
@@ -438,32 +450,39 @@ def besides_text(one: Comparison) -> str:
     )
 
 
-def _instead(one: Comparison) -> str:
+def _instead(comparison: Comparison) -> str:
     """`draft K = 2, predicted 1.05x (0.90x to 1.20x)`."""
-    return f"draft {_chosen(one)}" if one.recommended.n_draft else "draft nothing (1.00x)"
+    return (
+        f"draft {_chosen(comparison)}"
+        if comparison.recommended.n_draft
+        else "draft nothing (1.00x)"
+    )
 
 
-def _chosen(one: Comparison) -> str:
-    choice = one.recommended
-    carried = f", its accepted length carried from that of K = {one.n_draft}" if one.carried else ""
+def _chosen(comparison: Comparison) -> str:
+    choice = comparison.recommended
+    carried = (
+        f", its accepted length carried from that of K = {comparison.n_draft}"
+        if comparison.carried
+        else ""
+    )
     return (
         f"K = {choice.n_draft}, predicted {amount(choice.speedup, 'x')} "
-        f"({amount(choice.speedup_low, 'x')} to "
-        f"{amount(choice.speedup_high, 'x')}){carried}"
+        f"({amount(choice.speedup_low, 'x')} to {amount(choice.speedup_high, 'x')}){carried}"
     )
 
 
 def shown_row(compared: Sequence[Comparison]) -> Compared | None:
     """The compared quantity that a verdict names: of the run furthest outside its band."""
     rows = [
-        row
-        for one in compared
-        for name in ("speedup", "round", "plain")
-        if (row := one.row(name)) is not None and row.measured is not None
+        comparison.row(name) for comparison in compared for name in ("speedup", "round", "plain")
     ]
-    speedups = [row for row in rows if row.name == "speedup"] or rows
+    measured = [row for row in rows if row is not None and row.measured is not None]
+    speedups = [row for row in measured if row.name == "speedup"]
     return max(
-        speedups, key=lambda row: (not row.inside, abs(math.log(row.ratio or 1.0))), default=None
+        speedups or measured,
+        key=lambda row: (not row.inside, abs(math.log(row.ratio or 1.0))),
+        default=None,
     )
 
 
@@ -562,20 +581,20 @@ def diagnose(
     if plain_off([run.comparison for run in result.runs if run.comparison is not None]) is not None:
         # Physics finds such a server slow since it is another.
         outcomes = [
-            one
-            for one in outcomes
-            if one.rule.expected or (one.state, one.kind) != ("found", "physics")
+            outcome
+            for outcome in outcomes
+            if outcome.rule.expected or (outcome.state, outcome.kind) != ("found", "physics")
         ]
-    found = [
-        [one for one in outcomes if one.state == "found" and one.rule.id == rule.id]
-        for _, rule in all_rules()
+    in_runs = [outcome for outcome in outcomes if outcome.state == "found"]
+    by_rule = [
+        [outcome for outcome in in_runs if outcome.rule.id == rule.id] for _, rule in all_rules()
     ]
     mended_k = (
-        None if result.contradicted else _mended_k([of_rule[0] for of_rule in found if of_rule])
+        None if result.contradicted else _mended_k([of_rule[0] for of_rule in by_rule if of_rule])
     )
-    findings = tuple(_finding(of_rule, mended_k) for of_rule in found if of_rule)
+    findings = tuple(_finding(of_rule, mended_k) for of_rule in by_rule if of_rule)
     compared = [(run.place, run.comparison) for run in result.runs if run.comparison is not None]
-    predicted = [one for _, one in compared]
+    predicted = [comparison for _, comparison in compared]
     unusable = bool(result.refused) and not result.n_kept
     suspect = next(filter(None, map(limit_suspected, result.runs)), "")
     unfit = unfit_of(predicted)
@@ -585,14 +604,16 @@ def diagnose(
     reasons = {run.not_compared for run in result.runs if run.not_compared}
     clean, not_judged = _by_rule(outcomes)
     places = [
-        *(one.lines[0] for one in findings),
+        *(finding.lines[0] for finding in findings),
         *(run.place for run in result.runs if run.drafts),
         "",
     ]
     lines = (run.value("launch_line") for run in result.runs if run.place == places[0])
+    launch_line = next((line for line in lines if isinstance(line, str)), "")
+    fixes = tuple(finding.fix for finding in findings if places[0] in finding.lines)
     return Diagnosis(
-        launch_line=next((line for line in lines if isinstance(line, str)), ""),
-        fixes=tuple(one.fix for one in findings if places[0] in one.lines),
+        launch_line=launch_line,
+        fixes=fixes,
         mended_k=mended_k,
         verdict=verdict,
         sentence=_sentence(result, verdict, findings, outcomes, suspect, unfit),
@@ -628,19 +649,24 @@ def _sentence(
             f"The files contradict each other, so that nothing is said of the run: {first}.{more}"
         )
     compared = [(run, run.comparison) for run in result.runs if run.comparison is not None]
-    losing = [one.run.comparison for one in outcomes if one.state == "found" and one.rule.expected]
-    predicted = [one for _, one in compared]
-    losses = [one for one in losing if one is not None]
-    said = verdict_text(verdict, findings, predicted, _refused(result), losses, suspect)
-    verdict_sentence = said if unfit is None else unfit.text
+    losing = [
+        outcome.run.comparison
+        for outcome in outcomes
+        if outcome.state == "found" and outcome.rule.expected
+    ]
+    predicted = [comparison for _, comparison in compared]
+    losses = [comparison for comparison in losing if comparison is not None]
+    verdict_sentence = verdict_text(verdict, findings, predicted, _refused(result), losses, suspect)
+    if unfit is not None:
+        verdict_sentence = unfit.text
     if not predicted and (run := _unpredicted(result)) is not None:
         open_ = _unpredicted_text(run, unsaid(result))
         verdict_sentence = (
             f"{verdict_sentence} {open_}".strip() if findings else open_ or verdict_sentence
         )
     judged_as = {
-        f"{model_name(one.scenario.model_id)} on {one.place}": run.assumed
-        for run, one in reversed(compared)
+        f"{model_name(comparison.scenario.model_id)} on {comparison.place}": run.assumed
+        for run, comparison in reversed(compared)
         if run.assumed
     }
     return " ".join(
@@ -667,20 +693,20 @@ def _unpredicted(result: LoadedRuns) -> Run | None:
 def _unpredicted_text(run: Run, lacks: Sequence[str]) -> str:
     """Sentence on why a run with drafts is not predicted. Empty where it measured nothing and tells
     of no server."""
-    named = listed([COLUMNS["points"][name].in_text for name in lacks]) if lacks else ""
+    missing_text = listed([COLUMNS["points"][name].in_text for name in lacks]) if lacks else ""
     speedup = run.number("speedup")
     batch = run.number("batch_size")
     k = run.number("draft_tokens_k")
     at = ("" if batch is None else f" at batch {batch:,.4g}") + (
         "" if k is None else f" with K = {k:.0f}"
     )
-    if speedup is not None and named:
+    if speedup is not None and missing_text:
         return (
-            f"Measured {speedup:.2f}x{at}. Whether that is foreseen depends on what is not "
-            f"said: {named}."
+            f"Measured {speedup:.2f}x{at}. Whether that is foreseen depends on what is not said: "
+            f"{missing_text}."
         )
-    if named:
-        return f"The server cannot be predicted before this is said: {named}."
+    if missing_text:
+        return f"The server cannot be predicted before this is said: {missing_text}."
     read = (
         f" Read as {model_name(run.text('model_id'))}, {run.assumed}."
         if run.assumed and run.text("model_id")
@@ -689,23 +715,20 @@ def _unpredicted_text(run: Run, lacks: Sequence[str]) -> str:
     return f"Not predicted: {run.not_compared}.{read}" if was_measured(run.facts) else ""
 
 
-_FOR_FIX = ("batch_size", "draft_tokens_k", "max_num_seqs", "max_running_requests")
-
-
 def _finding(outcomes: Sequence[RuleOutcome], mended_k: int | None) -> Finding:
     first = outcomes[0]
     run = outcomes[0].run
     tested = {test.quantity for test in first.rule.tests}
     details = differences(run.facts, run.plain) if "differences_of_arms" in tested else []
     fix = _fix(first, mended_k)
-    lines = tuple(one.run.place for one in outcomes)
+    lines = tuple(outcome.run.place for outcome in outcomes)
     return Finding(first.rule, first.kind, lines, first.evidence, fix, tuple(details))
 
 
-def _mended_k(found: Sequence[RuleOutcome]) -> int | None:
+def _mended_k(outcomes: Sequence[RuleOutcome]) -> int | None:
     """The K that is faster once a misconfigured run is mended. None without such a fault, or where
     its own is."""
-    faults = [one for one in found if not one.rule.expected]
+    faults = [outcome for outcome in outcomes if not outcome.rule.expected]
     if not faults or faults[0].kind != "configuration" or faults[0].run.comparison is None:
         return None
     return faults[0].run.comparison.faster_k
@@ -715,10 +738,10 @@ def _fix(outcome: RuleOutcome, drafts: int | None = None) -> str:
     """What mends what was found, in words. drafts : the K to go on with. None: the run's own."""
     run = outcome.run
     k = run.comparison.recommended.n_draft if run.comparison else None
-    batch, n_draft, *limits = (run.number(name) or 0 for name in _FOR_FIX)
-    return outcome.rule.fix_for(
-        run.text("engine"), k, batch, n_draft if drafts is None else drafts, max(limits)
-    )
+    batch = run.number("batch_size") or 0
+    n_draft = (run.number("draft_tokens_k") or 0) if drafts is None else drafts
+    admitted = max(run.number("max_num_seqs") or 0, run.number("max_running_requests") or 0)
+    return outcome.rule.fix_for(run.text("engine"), k, batch, n_draft, admitted)
 
 
 def _by_rule(
@@ -727,15 +750,17 @@ def _by_rule(
     """Rules that found nothing anywhere: those judged in some run, and those judged in none."""
     clean: dict[str, tuple[Kind, Rule]] = {}
     open_: dict[str, RuleOutcome] = {}
-    found = {one.rule.id for one in outcomes if one.state == "found"}
-    for one in outcomes:
-        if one.rule.id in found:
+    matched_ids = {outcome.rule.id for outcome in outcomes if outcome.state == "found"}
+    for outcome in outcomes:
+        if outcome.rule.id in matched_ids:
             continue
-        if one.state == "clean":
-            clean.setdefault(one.rule.id, (one.kind, one.rule))
-        elif one.state == "not_judged":
-            open_.setdefault(one.rule.id, one)
-    return tuple(clean.values()), tuple(one for name, one in open_.items() if name not in clean)
+        if outcome.state == "clean":
+            clean.setdefault(outcome.rule.id, (outcome.kind, outcome.rule))
+        elif outcome.state == "not_judged":
+            open_.setdefault(outcome.rule.id, outcome)
+    return tuple(clean.values()), tuple(
+        outcome for name, outcome in open_.items() if name not in clean
+    )
 
 
 def _verdict(
@@ -743,12 +768,13 @@ def _verdict(
 ) -> VerdictKind:
     """The first kind of fault that was found, in the order of the rules. Else what the comparison
     says."""
-    kinds = [one.kind for one in findings if not one.rule.expected]
+    kinds = [finding.kind for finding in findings if not finding.rule.expected]
     if kinds and (kinds[0] != "physics" or slower_than_explained(compared) is not False):
         return _BY_KIND[kinds[0]]
     if all_refused and not kinds:
         return "mismeasured"
-    inside = [row.inside for one in compared if (row := one.judged) is not None]
+    rows = [comparison.judged for comparison in compared]
+    inside = [row.inside for row in rows if row is not None]
     if not inside:
         return "unknown"
     return "as_predicted" if all(inside) else "unexplained"

@@ -176,16 +176,16 @@ TO_PREDICT = (
 
 def _words(name: str) -> str:
     side, _, fact = name.rpartition(":")
-    whose = "of the plain run, " if side == "plain" else ""
+    run_text = "of the plain run, " if side == "plain" else ""
     if fact == "prediction":
         return "a prediction (accelerator, model, engine, batch and K)"
     if fact in FACTS:
-        return f"{whose}{fact} ({FACTS[fact].meaning}: {FACTS[fact].where})"
+        return f"{run_text}{fact} ({FACTS[fact].meaning}: {FACTS[fact].where})"
     column = COLUMNS["points"].get(fact)
     return (
-        f"{whose}{fact} ({column.meaning[0].lower()}{column.meaning[1:]})"
+        f"{run_text}{fact} ({column.meaning[0].lower()}{column.meaning[1:]})"
         if column
-        else whose + fact
+        else run_text + fact
     )
 
 
@@ -384,14 +384,14 @@ def _from_printed(text: str) -> dict[str, Any]:
 
 def _line_of(arguments: Mapping[str, Any]) -> str:
     """The command line of vLLM's printed arguments that are not its defaults."""
-    given = {
+    options = {
         name: value
         for name, value in arguments.items()
         if value not in (None, False) and name != "model_tag"
     }
-    model = given.pop("model", arguments.get("model_tag", ""))
+    model = options.pop("model", arguments.get("model_tag", ""))
     words = ["vllm", "serve", str(model)] if model else []
-    for name, value in given.items() if words else ():
+    for name, value in options.items() if words else ():
         text = json.dumps(value) if isinstance(value, dict | list) else str(value)
         words += [f"--{name.replace('_', '-')}", *([] if value is True else [text])]
     return shlex.join(words)
@@ -441,8 +441,10 @@ def _facts_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
         # SGLang runs a model's own MTP module as EAGLE without a checkpoint of a head
         # (profiles/drafters/mtp.yaml).
         heads = "speculative_draft_model_path", "speculative_draft_model"
-        own = str(algorithm).upper() == "EAGLE" and not any(arguments.get(name) for name in heads)
-        facts["drafter"] = "mtp" if own else drafter_name(str(method))
+        is_mtp = str(algorithm).upper() == "EAGLE" and not any(
+            arguments.get(name) for name in heads
+        )
+        facts["drafter"] = "mtp" if is_mtp else drafter_name(str(method))
         if str(algorithm).upper() in WITHOUT_STEPS:
             # A drafter without steps: K of the block, else of the verified tokens less the last.
             block = _whole(arguments.get("speculative_dspark_block_size"))
@@ -461,23 +463,24 @@ def _facts_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
     if "enforce_eager" in spec:
         facts["draft_graphs_off"] = _true(spec["enforce_eager"])
     facts["k_table"] = _table(spec.get("num_speculative_tokens_per_batch_size"))
-    if (asked := arguments.get("quantization", arguments.get("q"))) and facts.get("model_id"):
-        facts["weight_dtype"] = _quantized(str(facts["model_id"]), str(asked))
+    quantization = arguments.get("quantization", arguments.get("q"))
+    if quantization and facts.get("model_id"):
+        facts["weight_dtype"] = _quantized(str(facts["model_id"]), str(quantization))
     engine = engine_called(str(arguments.get("_engine", ""))) if arguments.get("_engine") else None
     facts["engine"] = engine.id if engine else None
     return facts
 
 
-def _quantized(model: str, asked: str) -> str | None:
+def _quantized(model: str, quantization: str) -> str | None:
     """Format that `--quantization` makes of 16-bit weights. None where the checkpoint has a format
     of its own."""
-    named = resolve_model_name(model)
+    resolved = resolve_model_name(model)
     if (
-        named is None
-        or (named.weight_format or stored_format(load_model(named.model_id))) != "bf16"
+        resolved is None
+        or (resolved.weight_format or stored_format(load_model(resolved.model_id))) != "bf16"
     ):
         return None
-    return weight_dtype(asked)
+    return weight_dtype(quantization)
 
 
 def _table(value: Any) -> str | None:
@@ -497,13 +500,14 @@ def _from_log(text: str) -> dict[str, Any]:
     """Facts from the lines that servers print while they decode."""
     vllm = [(int(run), int(wait)) for run, wait in _VLLM_LINE.findall(text)]
     lines = list(_SGLANG_LINE.finditer(text))
-    sglang = [(int(line[1]), int(queue[1])) for line in lines if (queue := _QUEUE.search(line[0]))]
+    queues = [(line[1], _QUEUE.search(line[0])) for line in lines]
+    sglang = [(int(running), int(queue[1])) for running, queue in queues if queue]
     busy = [(run, wait) for run, wait in (*vllm, *sglang) if run > 0]
     facts: dict[str, Any] = {}
     if busy:
         facts |= {
             "running_requests": fmean(run for run, _ in busy),
-            "waiting_requests": fmean(w for _, w in busy),
+            "waiting_requests": fmean(wait for _, wait in busy),
         }
     graphs = [line[0] for line in lines if "cuda graph:" in line[0]]
     if graphs:
@@ -525,7 +529,10 @@ def _from_log(text: str) -> dict[str, Any]:
         facts["logged_tok_per_s"] = median(rates)
     if shares := _POSITIONS.findall(text):
         facts["acceptance_by_position"] = ";".join(re.findall(r"[0-9.]*[0-9]", shares[-1]))
-    lengths = [float(one or other) for one, other in _MEAN_LENGTH.findall(text)]
+    lengths = [
+        float(vllm_length or sglang_length)
+        for vllm_length, sglang_length in _MEAN_LENGTH.findall(text)
+    ]
     if lengths:
         facts |= {"accepted_length": fmean(lengths), "accepted_length_same_run": 1}
     return facts
@@ -571,11 +578,8 @@ def client_facts(name: str, data: bytes) -> dict[int, dict[str, Any]]:
 
 
 def _from_record(record: Mapping[str, Any]) -> dict[str, Any]:
-    facts = {
-        ours: number
-        for theirs, ours in _FIELDS.items()
-        if (number := as_number(record.get(theirs))) is not None
-    }
+    numbers = {ours: as_number(record.get(theirs)) for theirs, ours in _FIELDS.items()}
+    facts = {name: number for name, number in numbers.items() if number is not None}
     server = record.get("server_info")
     settings = _facts_of({**server, "_engine": "sglang"}) if isinstance(server, Mapping) else {}
     return {**{name: value for name, value in settings.items() if value is not None}, **facts}

@@ -193,19 +193,21 @@ def rule_sets() -> tuple[RuleSet, ...]:
         load_profile("diagnosis", name, RuleSet, "sets of rules", "see profiles/diagnosis")
         for name in names
     ]
-    return tuple(sorted(sets, key=lambda one: one.order))
+    return tuple(sorted(sets, key=lambda rule_set: rule_set.order))
 
 
 def time_spread() -> float:
     """Half-width of the 80 % band of a predicted time, in logarithms. 0 where no rule file states
     it. [-]"""
-    stated = next((one.spread for one in rule_sets() if one.spread is not None), None)
+    stated = next(
+        (rule_set.spread for rule_set in rule_sets() if rule_set.spread is not None), None
+    )
     return float(stated.value or 0.0) if stated is not None else 0.0
 
 
 def all_rules() -> list[tuple[Kind, Rule]]:
     """Every rule with its kind, in the order in which they are asked."""
-    return [(one.id, rule) for one in rule_sets() for rule in one.rules]
+    return [(rule_set.id, rule) for rule_set in rule_sets() for rule in rule_set.rules]
 
 
 Facts = Mapping[str, Any]
@@ -291,18 +293,18 @@ class Comparison:
     @property
     def faster_k(self) -> int | None:
         """The recommended K where it is predicted to gain more than the run's own."""
-        own = next(row for row in self.by_k if row.n_draft == self.n_draft)
+        current = next(row for row in self.by_k if row.n_draft == self.n_draft)
         best = self.recommended
-        return best.n_draft if best.n_draft and best.speedup > own.speedup else None
+        return best.n_draft if best.n_draft and best.speedup > current.speedup else None
 
     def row(self, name: str) -> Compared | None:
         """One compared quantity. None where it is not predicted."""
-        return next((one for one in self.rows if one.name == name), None)
+        return next((row for row in self.rows if row.name == name), None)
 
     def ratio(self, name: str) -> float | None:
         """Measured over predicted of one quantity. None where it is not known. [-]"""
-        found = self.row(name)
-        return found.ratio if found is not None else None
+        row = self.row(name)
+        return row.ratio if row is not None else None
 
     @property
     def gain(self) -> float | None:
@@ -314,10 +316,8 @@ class Comparison:
     def judged(self) -> Compared | None:
         """Quantity that the run is judged by. The speedup where it was measured, else the round or
         the plain step."""
-        rows = [
-            row for name in ("speedup", "round", "plain") if (row := self.row(name)) is not None
-        ]
-        return next((row for row in rows if row.measured is not None), None)
+        rows = [self.row(name) for name in ("speedup", "round", "plain")]
+        return next((row for row in rows if row is not None and row.measured is not None), None)
 
     @property
     def slower(self) -> bool | None:
@@ -363,24 +363,31 @@ def compare(
         facts, batch, n_draft, configs or {}, bar if "acceptance" in unsaid else None, other_models
     )
     setup = _setup(question, facts, unsaid)
-    batch = max(
-        batch * question.batch_share, 1.0
-    )  # of all ranks, where the row counts one; of one copy of several
+    # Of all ranks, where the row counts one; of one copy of several.
+    batch = max(batch * question.batch_share, 1.0)
     verified = question.verify_tokens
     curve = curve_for(setup, [batch], [0, n_draft] if n_draft else [0], verified)
     every = curve_for(setup, [batch], range(n_draft + 1)) if n_draft and verified is None else curve
     by_k = draft_rows(setup, every, 0)
     length_from = _whose_length(facts, unsaid, question.acceptance_source)
     length_of = "" if length_from == OF_THE_RUN else f" ({length_from})"
+    scenario = setup.scenario.model_copy(
+        update={"batch_size": max(round(batch), 1), "k_max": max(n_draft, 1)}
+    )
+    rows = _rows(setup, curve, facts, plain, n_draft, batch, length_of)
+    carried = any(
+        row.recommended and row.n_draft and setup.acceptance.extrapolated[row.n_draft]
+        for row in by_k
+    )
+    best_gain = every.speedup[0, min(1, n_draft) :].max() / every.speedup[0, -1]
+    first_token_s = None if curve.ttft_s is None else float(curve.ttft_s[0])
     return Comparison(
         n_draft=n_draft,
-        scenario=setup.scenario.model_copy(
-            update={"batch_size": max(round(batch), 1), "k_max": max(n_draft, 1)}
-        ),
+        scenario=scenario,
         place=f"{setup.placement.gpus} x {setup.hardware.name}",
         batch_size=batch,
         largest_batch=setup.memory.largest_batch,
-        rows=tuple(_rows(setup, curve, facts, plain, n_draft, batch, length_of)),
+        rows=tuple(rows),
         tier=str(curve.tier[0, -1]),
         engine_class=question.engine_class,
         known_class=question.engine_class in _known_classes(),
@@ -389,14 +396,11 @@ def compare(
         length_from=length_from,
         assumed=question.assumed,
         by_k=by_k,
-        carried=any(
-            row.recommended and row.n_draft and setup.acceptance.extrapolated[row.n_draft]
-            for row in by_k
-        ),
-        best_gain=float(every.speedup[0, min(1, n_draft) :].max() / every.speedup[0, -1]),
+        carried=carried,
+        best_gain=float(best_gain),
         build_share=_build_share(question, setup, curve),
         prefill_share=_prefill_share(curve),
-        first_token_s=None if curve.ttft_s is None else float(curve.ttft_s[0]),
+        first_token_s=first_token_s,
         least_round_s=least_pass_s(setup, batch, verified or n_draft + 1.0),
         least_plain_s=least_pass_s(setup, batch, 1.0),
     )
@@ -462,11 +466,11 @@ _SAID_IN = {
 
 def _unsaid(facts: Facts, n_draft: int, bar: Scenario | None) -> dict[str, Any]:
     """Fields of the bar's scenario that a run of its model and drafter says nothing of."""
-    named = resolve_model_name(str(facts.get("model_id")))
-    if bar is None or bar.model_id not in (facts.get("model_id"), named and named.model_id):
+    resolved = resolve_model_name(str(facts.get("model_id")))
+    if bar is None or bar.model_id not in (facts.get("model_id"), resolved and resolved.model_id):
         return {}
-    if named is not None and named.weight_format:
-        facts = {**facts, "weight_dtype": named.weight_format}
+    if resolved is not None and resolved.weight_format:
+        facts = {**facts, "weight_dtype": resolved.weight_format}
     others_drafts = not n_draft or facts.get("drafter") != bar.drafter_id
     return {
         name: getattr(bar, name)
@@ -516,9 +520,8 @@ def _rows(
     draws = make_draws(setup.costs)
     gpus = setup.placement.gpus
     own_plain = plain if k else facts
-    printed_s = measured_times(facts)[
-        0
-    ]  # the plain time that the row itself prints beside the other
+    # The plain time that the row itself prints beside the other.
+    printed_s = measured_times(facts)[0]
     plain_s = token_time_s(own_plain) or (printed_s if math.isfinite(printed_s) else None)
     token_s = token_time_s(facts) if k else None
     from_rate = _number(facts if k else own_plain, "tpot_s") is None
@@ -572,9 +575,8 @@ def _rows(
     rate = _number(facts, "output_tok_per_s")
     plain_rate = _number(own_plain, "output_tok_per_s")
     mixed = (_number(facts, "tpot_s") is None) != (_number(own_plain, "tpot_s") is None)
-    if (
-        mixed and rate and plain_rate
-    ):  # a time of one run over the rate of the other is no ratio of either
+    # A time of one run over the rate of the other is no ratio of either.
+    if mixed and rate and plain_rate:
         speedup: float | None = rate / plain_rate
     else:
         speedup = plain_s / token_s if plain_s and token_s else _number(facts, "speedup")
@@ -591,15 +593,16 @@ def _compared(
     The parts' errors alone hold half of the measured times: kernels were timed apart from the
     engines that run them.
     """
-    low, high = (float(edge) / float(np.median(draws)) for edge in band(draws))
+    low, high = band(draws)
+    median = float(np.median(draws))
     widest = math.exp(time_spread())
     return Compared(
         name,
         label,
         measured,
         predicted,
-        predicted * min(low, 1.0 / widest),
-        predicted * max(high, widest),
+        predicted * min(float(low) / median, 1.0 / widest),
+        predicted * max(float(high) / median, widest),
         unit,
     )
 
@@ -619,12 +622,10 @@ def _length(setup: Setup, facts: Facts, k: int) -> list[Compared]:
     curves = acceptance_curves(model_id=setup.architecture.id, drafter_id=setup.drafter.id)
     if not curves or k < 1:
         return []
-    published = [parse_acceptance(one.id, k, borrowed=True) for one in curves]
-    central = float(np.median([one.accepted_length[k] for one in published]))
-    low, high = (
-        float(edge(getattr(one, name)[k] for one in published))
-        for edge, name in ((min, "low"), (max, "high"))
-    )
+    published = [parse_acceptance(curve.id, k, borrowed=True) for curve in curves]
+    central = float(np.median([acceptance.accepted_length[k] for acceptance in published]))
+    low = float(min(acceptance.low[k] for acceptance in published))
+    high = float(max(acceptance.high[k] for acceptance in published))
     return [
         Compared(
             "length",

@@ -70,9 +70,9 @@ def _quantity(words: str, needs: str, unit: str = "1") -> Callable[[_Reading], _
 
 def _known(run: Run, names: str) -> list[float] | None:
     """Facts as numbers. None where one of them is unknown."""
-    found = [run.number(name) for name in names.split()]
-    known = [value for value in found if value is not None]
-    return known if len(known) == len(found) else None
+    numbers = [run.number(name) for name in names.split()]
+    known = [value for value in numbers if value is not None]
+    return known if len(known) == len(numbers) else None
 
 
 def _formula(
@@ -284,8 +284,8 @@ def limit_suspected(run: Run) -> str:
         return ""
     return (
         f"First suspect: with speculation SGLang admits {admitted:.0f} requests unless "
-        "--max-running-requests says "
-        f"{batch:,.0f}: set it, or give your launch line to be judged by it."
+        f"--max-running-requests says {batch:,.0f}: set it, or give your launch line to be judged "
+        "by it."
     )
 
 
@@ -470,6 +470,16 @@ def _ratio(name: str) -> Callable[[Comparison], Value]:
     return lambda compared: compared.ratio(name) if compared.supported else None
 
 
+def _length_over_published(compared: Comparison) -> Value:
+    row = compared.row("length")
+    return None if row is None or row.measured is None else row.measured / row.low
+
+
+def _predicted_speedup(compared: Comparison) -> Value:
+    row = compared.row("speedup")
+    return None if row is None else row.predicted
+
+
 def _known_speedup(compared: Comparison) -> Value:
     row = compared.row("speedup")
     return None if row is None else row.predicted if row.measured is None else row.measured
@@ -497,11 +507,7 @@ _compared(
 _compared(
     "length_over_published",
     "accepted length over the lowest published for this model and drafter",
-    lambda compared: (
-        row.measured / row.low
-        if (row := compared.row("length")) and row.measured is not None
-        else None
-    ),
+    _length_over_published,
     "accepted_length",
 )
 _compared(
@@ -518,7 +524,7 @@ _compared(
 _compared(
     "predicted_speedup",
     "predicted speedup at this K",
-    lambda compared: row.predicted if (row := compared.row("speedup")) else None,
+    _predicted_speedup,
     unit="x",
     drafts=True,
 )

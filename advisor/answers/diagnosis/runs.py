@@ -56,28 +56,28 @@ def filled(run: Run, words: UserInput) -> Run:
     `otherwise` adds nothing. Raises AdvisorError for a word on no column of ours, and for no number
     where one is meant.
     """
-    own = run.facts
+    facts = run.facts
     others = _typed(words.otherwise)
     values = _typed(
-        _at_its_k(words.values, own.get("draft_tokens_k", words.values.get("draft_tokens_k")))
+        _at_its_k(words.values, facts.get("draft_tokens_k", words.values.get("draft_tokens_k")))
     )
-    if any(own.get(name) is not None or name in values for name in _PLACEMENT):
+    if any(facts.get(name) is not None or name in values for name in _PLACEMENT):
         others = {name: value for name, value in others.items() if name not in _PLACEMENT}
 
-    def whose(*names: str) -> str:
-        if any(own.get(name) is not None for name in names):
+    def source_of(*names: str) -> str:
+        if any(facts.get(name) is not None for name in names):
             return ""
         if any(name in values for name in names):
             return "as given"
         return f"from {words.source}" if any(name in others for name in names) else ""
 
     # A user's names replace those of files.
-    accelerator = "as given" if "hardware_id" in values else whose("hardware_id")
-    number = whose(*_PLACEMENT)
+    accelerator = "as given" if "hardware_id" in values else source_of("hardware_id")
+    number = source_of(*_PLACEMENT)
     origins = (("the accelerator", accelerator), ("the number of GPUs", number))
     apart = ", ".join(f"{label} {origin}" for label, origin in origins if origin)
     assumed = accelerator if accelerator == number else apart
-    return replace(run, facts={**others, **values, **own}, assumed=assumed)
+    return replace(run, facts={**others, **values, **facts}, assumed=assumed)
 
 
 def _at_its_k(values: Mapping[str, str], n_draft: Any) -> Mapping[str, str]:
@@ -127,8 +127,7 @@ def plain_by_absence(rows: Sequence[Run], servers: Sequence[Run]) -> tuple[list[
         if row.form in counting and _drafts({**_own(row, rows, servers), **row.facts}) is None:
             sentences.append(
                 f"{row.place}: taken as the run without speculation, since no accepted length is "
-                "printed there and one "
-                f"is in {counting[row.form]}"
+                f"printed there and one is in {counting[row.form]}"
             )
             row = replace(row, facts={**row.facts, "draft_tokens_k": 0})
         out.append(row)
@@ -141,32 +140,36 @@ def server_of(row: Run, rows: Sequence[Run], servers: Sequence[Run]) -> dict[str
     Those of its own file come first; files without a row tell of the rows that speculate, or do
     not, as they say.
     """
-    own = _own(row, rows, servers)
-    measured = {one.file for one in rows}
-    drafts = _drafts({**own, **row.facts})
-    apart = [one for one in servers if one.file not in measured]
-    kinds = {kind for one in apart if (kind := _drafts(one.facts)) is not None}
+    file_settings = _own(row, rows, servers)
+    measured = {other.file for other in rows}
+    drafts = _drafts({**file_settings, **row.facts})
+    apart = [server for server in servers if server.file not in measured]
+    kinds = {_drafts(server.facts) for server in apart} - {None}
     fitting = apart  # of a row of which nothing is known, those that do not differ in it
     if drafts is not None or len(kinds) != 1:
-        fitting = [one for one in apart if _drafts(one.facts) in (None, drafts)]
+        fitting = [server for server in apart if _drafts(server.facts) in (None, drafts)]
     if not fitting and len(rows) == 1 and "draft_tokens_k" not in row.facts:
         fitting = apart  # all there is was meant for it: what contradicts is named
     merged: dict[str, Any] = {}
-    for one in fitting:
-        merged |= one.facts
+    for server in fitting:
+        merged |= server.facts
     counted_there = _COUNTED if "accepted_length" in row.facts else ()
-    return {name: value for name, value in {**merged, **own}.items() if name not in counted_there}
+    return {
+        name: value
+        for name, value in {**merged, **file_settings}.items()
+        if name not in counted_there
+    }
 
 
 def _own(row: Run, rows: Sequence[Run], servers: Sequence[Run]) -> Mapping[str, Any]:
     """The last server of its own file before it. The first one where all rows of the file stand
     before."""
-    own = [one for one in servers if one.file == row.file]
-    before = [one for one in own if one.line <= row.line]
+    same_file = [server for server in servers if server.file == row.file]
+    before = [server for server in same_file if server.line <= row.line]
     if before:
         return before[-1].facts
-    last = max((one.line for one in rows if one.file == row.file), default=0)
-    return own[0].facts if own and last < own[0].line else {}
+    last = max((other.line for other in rows if other.file == row.file), default=0)
+    return same_file[0].facts if same_file and last < same_file[0].line else {}
 
 
 def _drafts(facts: Mapping[str, Any]) -> bool | None:
@@ -207,8 +210,10 @@ def differences(facts: Mapping[str, Any], plain: Mapping[str, Any]) -> list[str]
         if name in _WITHIN and abs(float(value) - float(other)) <= SAME_LENGTH * float(other):
             continue
         texts = (
-            f"{x:g}" if isinstance(x, int | float) and not isinstance(x, bool) else str(x)
-            for x in (other, value)
+            f"{side:g}"
+            if isinstance(side, int | float) and not isinstance(side, bool)
+            else str(side)
+            for side in (other, value)
         )
         out.append(f"{name}: {' -> '.join(texts)}")
     return out
@@ -220,7 +225,7 @@ def _is_same(name: str, value: Any, other: Any) -> bool:
     if value == other or name != "model_id":
         return bool(value == other)
     names = {str(value), str(other)}
-    return not names.isdisjoint(model_ids()) and len({model_meant(one) for one in names}) == 1
+    return not names.isdisjoint(model_ids()) and len({model_meant(model) for model in names}) == 1
 
 
 def is_mean_batch(facts: Mapping[str, Any]) -> bool:
@@ -326,10 +331,16 @@ def read_runs(
         raise AdvisorError(reason if reason.startswith(name) else f"{name}: {reason}")
     rows, sentences = plain_by_absence(rows, servers)
     out.read += sentences
-    whole = [replace(row, facts={**server_of(row, rows, servers), **row.facts}) for row in rows]
-    told = [_without_contradiction(row, out) for row in whole] or [_of_log(one) for one in servers]
-    known = [at for one in told for at in _at_batches(filled(one, words), words.scenario)]
-    out.runs = _compared(_with_repeats(known)[:MAX_RUNS], configs, words.scenario)
+    complete_rows = [
+        replace(row, facts={**server_of(row, rows, servers), **row.facts}) for row in rows
+    ]
+    runs = [_without_contradiction(row, out) for row in complete_rows]
+    if not runs:
+        runs = [_of_log(server) for server in servers]
+    batch_runs = [
+        at_batch for run in runs for at_batch in _at_batches(filled(run, words), words.scenario)
+    ]
+    out.runs = _compared(_with_repeats(batch_runs)[:MAX_RUNS], configs, words.scenario)
     return out
 
 
@@ -353,7 +364,7 @@ def _at_batches(server: Run, bar: Scenario | None) -> list[Run]:
     if admitted is None and server.text("engine") == "sglang":
         admitted = float(DEFAULT_ADMITTED)
     last = max(stated or 0.0, admitted or 0.0) or _ADMITTED
-    named = {
+    setting_batches = {
         stated,
         admitted,
         server.number("largest_graph_batch"),
@@ -362,7 +373,7 @@ def _at_batches(server: Run, bar: Scenario | None) -> list[Run]:
     batches = sorted(
         {
             float(batch)
-            for batch in (*_BATCHES, *named, last)
+            for batch in (*_BATCHES, *setting_batches, last)
             if batch and batch <= min(last, MAX_BATCH)
         }
     )
@@ -400,8 +411,7 @@ def _without_contradiction(row: Run, out: LoadedRuns) -> Run:
         return row
     reason = (
         f"an accepted length of {length:g} beside K = 0: a server without speculation accepts no "
-        "drafts; give each run "
-        "the launch line it was served with"
+        "drafts; give each run the launch line it was served with"
     )
     if (row.file, row.line) not in {(file, line) for file, line, _ in out.refused}:
         out.refused.append((row.file, row.line, reason))
@@ -449,9 +459,9 @@ def _rows(
     usable = table.result.frame
     out.n_kept += len(usable)
     refused: dict[int, str] = {}
-    for item in table.result.rejects.to_dict("records"):
-        where = f"{item['column']} {item['value']!r}: " if item["column"] else ""
-        refused.setdefault(int(item["line"]), f"{where}{item['reason']}")
+    for reject in table.result.rejects.to_dict("records"):
+        where = f"{reject['column']} {reject['value']!r}: " if reject["column"] else ""
+        refused.setdefault(int(reject["line"]), f"{where}{reject['reason']}")
     out.refused += [(file.name, line, reason) for line, reason in refused.items()]
     left = table.frame.drop(usable.index)
     written = left[[table.own_line(line) in refused for line in left.index]]
@@ -469,12 +479,14 @@ def _rows(
                 if name not in _NOT_FACTS and not pd.isna(cell)
             }
             texts = {name: row[name] for name in ("notes",) if isinstance(row.get(name), str)}
-            own = {name: cell for name, cell in {**texts, **cells}.items() if name not in filled}
-            facts = {**client.get(int(line), {}), **own}
+            stated_cells = {
+                name: cell for name, cell in {**texts, **cells}.items() if name not in filled
+            }
+            facts = {**client.get(int(line), {}), **stated_cells}
             server_rows.append(
                 Run(facts, file.name, table.own_line(int(line)), form=table.format_name)
             )
-    return sorted(server_rows, key=lambda one: one.line)
+    return sorted(server_rows, key=lambda run: run.line)
 
 
 def _of_log(server: Run) -> Run:
@@ -483,7 +495,7 @@ def _of_log(server: Run) -> Run:
     measured = {"output_tok_per_s": "logged_tok_per_s", "batch_size": "running_requests"}
     if not all(name in server.facts for name in measured.values()):
         return server
-    rate = {name: server.facts[own] for name, own in measured.items()}
+    rate = {name: server.facts[logged] for name, logged in measured.items()}
     return replace(server, facts={**rate, "batch_kind": "concurrency", **server.facts})
 
 
@@ -497,10 +509,9 @@ def _with_repeats(runs: list[Run]) -> list[Run]:
     for places in groups.values():
         if len(places) >= _ENOUGH_REPEATS:
             run = runs[places[0]]
-            first, *later = (float(runs[index].facts["tpot_s"]) for index in places)
-            runs[places[0]] = replace(
-                run, facts={**run.facts, "first_tpot_s": first, "later_tpot_s": median(later)}
-            )
+            times_s = [float(runs[index].facts["tpot_s"]) for index in places]
+            repeats = {"first_tpot_s": times_s[0], "later_tpot_s": median(times_s[1:])}
+            runs[places[0]] = replace(run, facts={**run.facts, **repeats})
     return runs
 
 
@@ -515,11 +526,16 @@ def _compared(runs: Sequence[Run], configs: Mapping[str, str], bar: Scenario | N
     for index, run in enumerate(runs):
         if run.value("draft_tokens_k"):
             # Of plain runs that are as like it, that of its own file.
-            near = [one.facts for one in sorted(without, key=lambda one: one.file != run.file)]
+            near = [
+                plain_run.facts
+                for plain_run in sorted(without, key=lambda plain_run: plain_run.file != run.file)
+            ]
             beside = plain_beside(run.facts, near, a_pair=len(near) == 1 and n == 2)
             printed_s = measured_times(run.facts)[0]  # of the plain run that the row itself states
-            own = {"draft_tokens_k": 0, "tpot_s": printed_s} if np.isfinite(printed_s) else {}
-            run = replace(run, plain=beside or own)
+            printed_plain = (
+                {"draft_tokens_k": 0, "tpot_s": printed_s} if np.isfinite(printed_s) else {}
+            )
+            run = replace(run, plain=beside or printed_plain)
         sampled = index in predicted
         not_sampled = replace(
             run, not_compared=f"an even sample of {MAX_PREDICTED} rows is predicted"
@@ -541,14 +557,12 @@ def with_prediction(
     if not measured and not (run.value("launch_line") and run.drafts):
         return replace(run, not_compared="nothing that can be predicted was measured")
     try:
-        found = compare(run.facts, run.plain, configs, bar, other_models)
+        comparison = compare(run.facts, run.plain, configs, bar, other_models)
     except AdvisorError as error:
         return replace(run, not_compared=str(error))
-    if not measured and 0 < found.largest_batch < found.batch_size:
-        return replace(
-            run,
-            not_compared=(
-                f"batch {found.batch_size:,.0f} does not fit in the memory of {found.place}"
-            ),
+    if not measured and 0 < comparison.largest_batch < comparison.batch_size:
+        reason = (
+            f"batch {comparison.batch_size:,.0f} does not fit in the memory of {comparison.place}"
         )
-    return replace(run, comparison=found)
+        return replace(run, not_compared=reason)
+    return replace(run, comparison=comparison)

@@ -134,7 +134,8 @@ def option_groups(words: Sequence[str]) -> list[list[str]]:
     is_option = [
         word != "-m" and re.match(r"--|-[a-zA-Z]", word) for word in words
     ]  # `python -m` has none
-    starts = [0, *(place for place, found in enumerate(is_option) if found), len(words)]
+    option_starts = [place for place, starts_option in enumerate(is_option) if starts_option]
+    starts = [0, *option_starts, len(words)]
     return [list(words[start:end]) for start, end in pairwise(starts)]
 
 
@@ -154,8 +155,8 @@ def merged_rows(ranges: Sequence[KRange]) -> tuple[tuple[int, int, int], ...]:
         if item.batch_start != expected or item.batch_end < item.batch_start or item.k_running < 0:
             raise AdvisorError(
                 f"schedule range {item.batch_start}-{item.batch_end} with K={item.k_running}: "
-                "expected it to start at "
-                f"batch {expected}, not to end before it starts, and K >= 0"
+                f"expected it to start at batch {expected}, not to end before it starts, and K >= "
+                "0"
             )
         if rows and rows[-1][2] == item.k_running:
             rows[-1] = (rows[-1][0], item.batch_end, item.k_running)
@@ -309,13 +310,14 @@ def check_line(
 
     is_served_as : whether another checkpoint than the wanted one is as good.
     """
-    (yours, theirs), (ours, names) = _flags(given), _flags(wanted)
+    yours, theirs = _flags(given)
+    ours, names = _flags(wanted)
     if not yours:
         raise AdvisorError(
             "no flag was found; paste a launch line such as `vllm serve MODEL "
             "--tensor-parallel-size 1`"
         )
-    found = []
+    checks = []
     for flag in dict.fromkeys([*ours, *yours]):
         wants = ours.get(flag)
         has = yours.get(flag)
@@ -323,9 +325,9 @@ def check_line(
         if wants is not None and has is not None:
             is_same = _alike(has, wants) or (flag == "--model-path" and is_served_as(has))
             verdict = "same" if is_same else "change"
-        found.append(FlagCheck({**theirs, **names}[flag], has or "", wants or "", verdict))
+        checks.append(FlagCheck({**theirs, **names}[flag], has or "", wants or "", verdict))
     order = ("change", "set", "same", "keep")
-    return tuple(sorted(found, key=lambda one: order.index(one.verdict)))
+    return tuple(sorted(checks, key=lambda check: order.index(check.verdict)))
 
 
 def _flags(text: str) -> tuple[dict[str, str], dict[str, str]]:
@@ -342,7 +344,7 @@ def _flags(text: str) -> tuple[dict[str, str], dict[str, str]]:
         raise AdvisorError(
             f"the line cannot be read as a shell would ({error}); check its quotes"
         ) from error
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     written = {"--model-path": "--model-path"}
     name = ""
     for place, word in enumerate(words):
@@ -352,30 +354,30 @@ def _flags(text: str) -> tuple[dict[str, str], dict[str, str]]:
             )
             spelled = f"--{name}"
             name = f"--{_SAME_AS.get(name, name)}"
-            found[name] = value
+            values[name] = value
             written[name] = spelled
         elif name:
-            found[name] = f"{found[name]} {word}".strip()
+            values[name] = f"{values[name]} {word}".strip()
         elif place == 2 and words[:2] == ["vllm", "serve"]:
-            found["--model-path"] = word
+            values["--model-path"] = word
             written["--model-path"] = "model"
-    return found, written
+    return values, written
 
 
 def _alike(given: str, wanted: str) -> bool:
     """Whether two values say the same: as text, as JSON in any order, or where the answer leaves it
     open."""
     try:
-        one = json.loads(given)
-        other = json.loads(wanted)
+        given_value = json.loads(given)
+        wanted_value = json.loads(wanted)
     except ValueError:
         return given == wanted or wanted == DRAFT_MODEL_PLACEHOLDER
-    if isinstance(one, dict) and isinstance(other, dict):
-        free = {name for name, value in other.items() if value == DRAFT_MODEL_PLACEHOLDER}
-        return {k: v for k, v in one.items() if k not in free} == {
-            k: v for k, v in other.items() if k not in free
+    if isinstance(given_value, dict) and isinstance(wanted_value, dict):
+        free = {name for name, value in wanted_value.items() if value == DRAFT_MODEL_PLACEHOLDER}
+        return {k: v for k, v in given_value.items() if k not in free} == {
+            k: v for k, v in wanted_value.items() if k not in free
         }
-    return bool(one == other)
+    return bool(given_value == wanted_value)
 
 
 _LEAVE_OUT = re.compile(r'leave (?:"(\w+)" out of )?(--[\w-]+)(?: out)?$')
@@ -400,17 +402,15 @@ def _with_fix(groups: list[list[str]], fix: str) -> list[list[str]]:
     """Options, each with its values, after one fix."""
     if " without --speculative" in fix:
         return [group for group in groups if not group[0].startswith("--speculative")]
-    if found := _LEAVE_OUT.match(fix):
-        key, flag = found.groups()
-        return [
-            one
-            for group in groups
-            if (one := _option(group, flag, None if key is None else {key: None}))
-        ]
-    asked = shlex.split(fix) if fix.startswith("--") else []
-    if len(asked) % 2 or not all(word.startswith("--") for word in asked[::2]):
+    if match := _LEAVE_OUT.match(fix):
+        key, flag = match.groups()
+        changes = None if key is None else {key: None}
+        options = [_option(group, flag, changes) for group in groups]
+        return [option for option in options if option]
+    fix_words = shlex.split(fix) if fix.startswith("--") else []
+    if len(fix_words) % 2 or not all(word.startswith("--") for word in fix_words[::2]):
         return groups
-    for flag, text in zip(asked[::2], asked[1::2], strict=True):
+    for flag, text in zip(fix_words[::2], fix_words[1::2], strict=True):
         value = json.loads(text.replace("..., ", "")) if "..., " in text else text
         is_there = any(group[0].partition("=")[0] == flag for group in groups)
         groups = (
@@ -424,13 +424,13 @@ def _with_fix(groups: list[list[str]], fix: str) -> list[list[str]]:
 def _option(words: list[str], flag: str, value: str | dict[str, Any] | None) -> list[str]:
     """An option as it is where its flag is another; else with the value, its object's keys changed,
     or left out."""
-    name, equals, own = words[0].partition("=")
+    name, equals, inline_value = words[0].partition("=")
     if name != flag:
         return words
     if value is None:
         return words[1:]
-    own, rest = (own, words[1:]) if equals else (words[1], words[2:])
+    current, rest = (inline_value, words[1:]) if equals else (words[1], words[2:])
     if isinstance(value, dict):
-        both = {**json.loads(own), **value}
-        value = json.dumps({key: one for key, one in both.items() if one is not None})
+        entries = {**json.loads(current), **value}
+        value = json.dumps({key: entry for key, entry in entries.items() if entry is not None})
     return [name, value, *rest]

@@ -85,26 +85,24 @@ def export_scenario(
         and any(item.k_running for item in ranges)
     ):
         check_draft_model(method, None, needed=True)
-    export = export_engine_config(
-        engine,
-        ExportRequest(
-            ranges=per_rank(ranges, setup.placement.attention_groups),
-            method=method,
-            served=_served(setup, model, max_running_requests),
-            draft_model=default_draft_model(setup) if draft_model is None else draft_model,
-            file_name=str(folder / file_name) if folder else file_name,
-            parallel_drafting=setup.drafter.parallel_drafting,
-            multi_layer=method == "mtp" and _model_type(setup) in _mtp_support(engine).multi_layer,
-            version=engine_version,
-            context_matters=contexts is not None and contexts.matters,
-            graphs=default_graphs(setup, engine, engine_version),
-            priced=setup.graphs is not None and setup.scenario.graph_sizes is None,
-            token_budget=token_budget(setup.hardware),
-            target_k=int(
-                k_running_at(ranges, min(setup.scenario.batch_size, ranges[-1].batch_end))
-            ),
-        ),
+    target_batch = min(setup.scenario.batch_size, ranges[-1].batch_end)
+    multi_layer = method == "mtp" and _model_type(setup) in _mtp_support(engine).multi_layer
+    request = ExportRequest(
+        ranges=per_rank(ranges, setup.placement.attention_groups),
+        method=method,
+        served=_served(setup, model, max_running_requests),
+        draft_model=default_draft_model(setup) if draft_model is None else draft_model,
+        file_name=str(folder / file_name) if folder else file_name,
+        parallel_drafting=setup.drafter.parallel_drafting,
+        multi_layer=multi_layer,
+        version=engine_version,
+        context_matters=contexts is not None and contexts.matters,
+        graphs=default_graphs(setup, engine, engine_version),
+        priced=setup.graphs is not None and setup.scenario.graph_sizes is None,
+        token_budget=token_budget(setup.hardware),
+        target_k=int(k_running_at(ranges, target_batch)),
     )
+    export = export_engine_config(engine, request)
     about = [contexts.text] if contexts is not None and contexts.matters else []
     return replace(export, warnings=(*export.warnings, *about, *_notes(setup, engine, model)))
 
@@ -128,7 +126,7 @@ def export_engine_config(engine: str, request: ExportRequest) -> EngineExport:
     """The checked configuration of one engine, by its writer. Raises AdvisorError when it cannot
     run the method."""
     rule = _export_rule(engine)
-    methods = dict.fromkeys(method for one in export_engines() for method in one.methods)
+    methods = dict.fromkeys(method for profile in export_engines() for method in profile.methods)
     if request.method not in methods:
         raise AdvisorError(
             f"drafting method {request.method!r} is unknown; choose one of {', '.join(methods)}"
@@ -139,7 +137,7 @@ def export_engine_config(engine: str, request: ExportRequest) -> EngineExport:
 
 
 def _export_rule(engine: str) -> ExportRule:
-    rules = {one.id: one.export for one in export_engines()}
+    rules = {profile.id: profile.export for profile in export_engines()}
     if rule := rules.get(engine):
         return rule
     raise AdvisorError(f"there is no export for engine {engine!r}; choose {' or '.join(rules)}")
@@ -185,14 +183,16 @@ def method_for(setup: Setup, engine: str) -> str:
     ):
         return setup.drafter.method
     others = [
-        one.name for one in export_engines() if one.mtp is not None and family in one.mtp.models
+        profile.name
+        for profile in export_engines()
+        if profile.mtp is not None and family in profile.mtp.models
     ]
     instead = f"export for {' or '.join(others)}, or " if others else ""
     read = f" {rule.reviewed.version}" if rule.reviewed else ""
     raise AdvisorError(
         f"{rule.name}{read} does not run the multi-token-prediction module of {family} models: it "
-        "refuses the method "
-        f"or has no such draft model; {instead}choose another drafter, e.g. eagle3 or ngram"
+        f"refuses the method or has no such draft model; {instead}choose another drafter, e.g. "
+        "eagle3 or ngram"
     )
 
 
@@ -249,8 +249,8 @@ def default_served_model(setup: Setup) -> str:
     if scenario.served_checkpoint is not None:
         return scenario.served_checkpoint
     if scenario.model_config_json is None and scenario.model_id in model_ids():
-        own, _ = release_names(scenario.model_id)
-        return next((name for name in own if is_served_as(setup, name)), own[0])
+        checkpoints, _ = release_names(scenario.model_id)
+        return next((name for name in checkpoints if is_served_as(setup, name)), checkpoints[0])
     raise AdvisorError(
         f"{scenario.model_id} is your own configuration; give the name or path the engine serves"
     )
@@ -259,20 +259,27 @@ def default_served_model(setup: Setup) -> str:
 def is_served_as(setup: Setup, name: str) -> bool:
     """Whether a checkpoint's name says the scenario's model in the weight format that is asked
     for."""
-    named = resolve_model_name(name)
-    if named is None or named.model_id != setup.architecture.id:
+    resolved_name = resolve_model_name(name)
+    if resolved_name is None or resolved_name.model_id != setup.architecture.id:
         return False
-    asked = setup.scenario.model_copy(
-        update={"weight_dtype": named.weight_format, "expert_dtype": None}
+    scenario = setup.scenario.model_copy(
+        update={"weight_dtype": resolved_name.weight_format, "expert_dtype": None}
     )
-    return served_weights(load_model(named.model_id), asked).dtypes == setup.architecture.dtypes
+    return (
+        served_weights(load_model(resolved_name.model_id), scenario).dtypes
+        == setup.architecture.dtypes
+    )
 
 
 def format_remark(setup: Setup, served: str) -> str:
     """Words to name a checkpoint in the weight format that is asked for. Empty where `served` is in
     it."""
     formats = sorted(
-        {str(one) for one in (setup.scenario.weight_dtype, setup.scenario.expert_dtype) if one}
+        {
+            str(weight_format)
+            for weight_format in (setup.scenario.weight_dtype, setup.scenario.expert_dtype)
+            if weight_format
+        }
     )
     if not formats or is_served_as(setup, served):
         return ""

@@ -55,9 +55,8 @@ def export(request: ExportRequest) -> EngineExport:
         words += ["--cuda-graph-max-bs-decode", str(max_batch)]
         warnings.append(
             f"CUDA graphs of up to {max_batch:,} requests are captured, where "
-            f"{request.graphs.release} by itself stops "
-            f"at {request.graphs.largest(q) // q:,}: that takes memory and time at the start"
-            + request.priced_again(max_batch)
+            f"{request.graphs.release} by itself stops at {request.graphs.largest(q) // q:,}: "
+            "that takes memory and time at the start" + request.priced_again(max_batch)
         )
     dropped = served.data_parallel > 1 or request.multi_layer
     adaptive = len(rows) > 1 and method in ADAPTIVE_METHODS and not dropped

@@ -114,7 +114,9 @@ def token_budget(hardware: Hardware) -> int:
     """Tokens of a step that the server allows by itself on an accelerator."""
     small, usual, large = TOKEN_BUDGETS
     gib = hardware.memory_bytes.value / GIB
-    return small if gib < 70 or "A100" in hardware.name else usual if gib < 160 else large
+    if gib < 70 or "A100" in hardware.name:
+        return small
+    return usual if gib < 160 else large
 
 
 def _token_budget(request: ExportRequest, config: Mapping[str, Any], words: list[str]) -> list[str]:
@@ -139,16 +141,15 @@ def _graphs(
     sizes = missing_graphs(request, rows)
     if not sizes or request.graphs is None:
         return []
-    own = request.graphs.largest(max(k for _, _, k in rows) + 1)
+    captured_tokens = request.graphs.largest(max(k for _, _, k in rows) + 1)
     words += [
         "--compilation-config",
         json.dumps({"cudagraph_capture_sizes": list(sizes)}, separators=(",", ":")),
     ]
     return [
         f"CUDA graphs of up to {sizes[-1]:,} tokens are captured, since rounds of the schedule "
-        f"are above the {own:,} "
-        f"that {request.graphs.release} captures by itself: that takes memory and time at the start"
-        + request.priced_again(sizes[-1])
+        f"are above the {captured_tokens:,} that {request.graphs.release} captures by itself: "
+        "that takes memory and time at the start" + request.priced_again(sizes[-1])
     ]
 
 

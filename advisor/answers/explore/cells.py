@@ -89,21 +89,17 @@ def sweep_rows(combinations: Iterable[Mapping[str, Any]], batches: Sequence[int]
     # only here: the context map stands in this file, and commands that draw it need no frames
     import pandas as pd
 
-    found = _answers([dict(settings) for settings in combinations], np.array(batches))
-    rows = np.repeat(np.arange(len(found)), [answers["n_draft"].size for _, answers in found])
+    answered = _answers([dict(settings) for settings in combinations], np.array(batches))
+    rows = np.repeat(np.arange(len(answered)), [answers["n_draft"].size for _, answers in answered])
     columns: dict[str, Any] = {}
-    for (
-        name,
-        kind,
-    ) in (
-        COLUMNS.items()
-    ):  # one by one: a frame that changes its kinds takes as long as half a curve
+    # One by one: a frame that changes its kinds takes as long as half a curve.
+    for name, kind in COLUMNS.items():
         if name in _ANSWERED:
-            values = np.concatenate([answers[name] for _, answers in found] or [np.zeros(0)])
+            values = np.concatenate([answers[name] for _, answers in answered] or [np.zeros(0)])
             columns[name] = pd.array(values, kind) if kind == "string" else values.astype(kind)
         else:
-            settings = [_as_its_kind(name, one.get(name)) for one, _ in found]
-            columns[name] = pd.array(np.array(settings, object), kind).take(rows)
+            cells = [_as_its_kind(name, settings.get(name)) for settings, _ in answered]
+            columns[name] = pd.array(np.array(cells, object), kind).take(rows)
     return pd.DataFrame(columns, copy=False)
 
 
@@ -122,11 +118,11 @@ def with_prices(best: pd.DataFrame) -> pd.DataFrame:
 def kernel_warnings_of(combinations: Iterable[Mapping[str, Any]], batch: int) -> dict[str, int]:
     """Warnings of kernels that are not measured, each with the number of combinations it
     concerns."""
-    told: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for settings in combinations:
         with suppress(AdvisorError):
-            told.update(dict.fromkeys(kernel_warnings(_loaded(settings, batch)[1]), 1))
-    return told
+            counts.update(dict.fromkeys(kernel_warnings(_loaded(settings, batch)[1]), 1))
+    return counts
 
 
 def _loaded(settings: Mapping[str, Any], batch: int) -> tuple[Scenario, Setup]:
@@ -147,7 +143,7 @@ _Answers = tuple[Mapping[str, Any], dict[str, np.ndarray]]
 def _answers(combinations: Sequence[dict[str, Any]], batches: np.ndarray) -> list[_Answers]:
     """The answers of every combination; those that differ in context and limit alone share one
     curve."""
-    found: dict[int, _Answers] = {}
+    answers_by_place: dict[int, _Answers] = {}
     alike: dict[Any, list[tuple[int, Setup]]] = {}
     for place, settings in enumerate(combinations):
         try:
@@ -163,7 +159,7 @@ def _answers(combinations: Sequence[dict[str, Any]], batches: np.ndarray) -> lis
                 "fits": False,
                 "reason": str(error),
             }
-            found[place] = settings, _columns(batches, 1, nothing)
+            answers_by_place[place] = settings, _columns(batches, 1, nothing)
             continue
         alone = has_lengths(setup) or setup.sweep is not None
         same = setup.scenario if alone else setup.scenario.model_copy(update={"context_tokens": 1})
@@ -177,8 +173,8 @@ def _answers(combinations: Sequence[dict[str, Any]], batches: np.ndarray) -> lis
         alike.setdefault(key, []).append((place, replace(setup, scenario=scenario)))
     for together in alike.values():
         places, setups = zip(*together, strict=True)
-        found |= zip(places, _of_one_curve(setups, batches), strict=True)
-    return [found[place] for place in range(len(combinations))]
+        answers_by_place |= zip(places, _of_one_curve(setups, batches), strict=True)
+    return [answers_by_place[place] for place in range(len(combinations))]
 
 
 def _of_one_curve(setups: Sequence[Setup], batches: np.ndarray) -> Iterator[_Answers]:
@@ -207,9 +203,11 @@ def _of_one_curve(setups: Sequence[Setup], batches: np.ndarray) -> Iterator[_Ans
         return recommended_drafts(limited, curve)[0]
 
     for each, index in zip(setups, rows_of, strict=True):
-        own = slice(index * n, (index + 1) * n)
-        answers = {name: values[own] for name, values in predicted.items()}
-        answers["recommended"] = np.arange(shape[1]) == chosen(each.scenario.max_tpot_ms)[own, None]
+        batch_rows = slice(index * n, (index + 1) * n)
+        answers = {name: values[batch_rows] for name, values in predicted.items()}
+        answers["recommended"] = (
+            np.arange(shape[1]) == chosen(each.scenario.max_tpot_ms)[batch_rows, None]
+        )
         answers["fits"] = (batches <= each.memory.largest_batch)[:, None]
         yield each.scenario.model_dump(include=set(SETTINGS)), _columns(batches, shape[1], answers)
 
@@ -234,10 +232,10 @@ def _as_its_kind(name: str, value: Any) -> Any:
     if value is None:
         return None
     try:
-        found = FIELDS[name].kind(value)
+        converted = FIELDS[name].kind(value)
     except (TypeError, ValueError, OverflowError):
         return None
-    return None if isinstance(found, int) and abs(found) > _MAX_INT else found
+    return None if isinstance(converted, int) and abs(converted) > _MAX_INT else converted
 
 
 def _predicted(setup: Setup, curve: Curve, odds: Odds) -> dict[str, Any]:
@@ -248,6 +246,8 @@ def _predicted(setup: Setup, curve: Curve, odds: Odds) -> dict[str, Any]:
     # What absolute times err by beyond their components is in their bands.
     drawn = drawn_times(setup, curve, np.broadcast_to(columns, curve.speedup.shape), own_z)
     rate = laws.tokens_per_s_per_gpu(curve.batches[:, None], drawn.token_s, setup.placement.gpus)
+    tpot_columns = _banded("tpot{}_ms", curve.tpot_s * 1e3, drawn.tpot_s * 1e3)
+    rate_columns = _banded("tokens_per_s_per_gpu{}", curve.tokens_per_s_per_gpu, np.asarray(rate))
     return {
         "n_draft": curve.drafts,
         "speedup": curve.speedup,
@@ -255,8 +255,8 @@ def _predicted(setup: Setup, curve: Curve, odds: Odds) -> dict[str, Any]:
         "speedup_high": curve.high,
         "p_gain": odds.p_gain,
         "expected_loss": odds.loss,
-        **_banded("tpot{}_ms", curve.tpot_s * 1e3, drawn.tpot_s * 1e3),
-        **_banded("tokens_per_s_per_gpu{}", curve.tokens_per_s_per_gpu, np.asarray(rate)),
+        **tpot_columns,
+        **rate_columns,
         "accepted_length": curve.accepted_length,
         "plain_step_ms": curve.plain_step_s[:, None] * 1e3,
         "round_ms": curve.round_s * 1e3,
@@ -375,22 +375,24 @@ def _row(setup: Setup, curve: Curve) -> dict[str, NDArray[np.generic]]:
     drafting = np.zeros_like(best)
     if curve.drafts.size > 1:
         drafting = recommended(odds.loss[:, 1:], odds.noise[:, 1:], within[:, 1:]) + 1
-    drafting_s = sum(
-        curve.round_components[name][rows, drafting] for name in ("draft", "draft_host")
-    )
+    at_best = rows, best
+    at_drafting = rows, drafting
+    drafting_s = sum(curve.round_components[name][at_drafting] for name in ("draft", "draft_host"))
+    draft_share = drafting_s / curve.round_s[at_drafting]
+    attention_share = curve.plain_components["attention"] / curve.plain_step_s
     return {
         "n_draft": curve.drafts[best],
-        "speedup": curve.speedup[rows, best],
-        "low": curve.low[rows, best],
-        "high": curve.high[rows, best],
-        "p_gain": odds.p_gain[rows, drafting],
+        "speedup": curve.speedup[at_best],
+        "low": curve.low[at_best],
+        "high": curve.high[at_best],
+        "p_gain": odds.p_gain[at_drafting],
         "drafting_k": curve.drafts[drafting],
-        "drafting_speedup": curve.speedup[rows, drafting],
-        "tpot_s": curve.tpot_s[rows, best],
-        "attention_share": curve.plain_components["attention"] / curve.plain_step_s,
-        "verify_ratio": curve.verify_ratio[rows, drafting],
-        "draft_share": np.asarray(drafting_s / curve.round_s[rows, drafting]),
-        "tier": curve.tier[rows, best],
+        "drafting_speedup": curve.speedup[at_drafting],
+        "tpot_s": curve.tpot_s[at_best],
+        "attention_share": attention_share,
+        "verify_ratio": curve.verify_ratio[at_drafting],
+        "draft_share": np.asarray(draft_share),
+        "tier": curve.tier[at_best],
     }
 
 
@@ -480,19 +482,21 @@ def explore(scenario: Scenario, across: str, down: str) -> Explored:
 def _base(scenario: Scenario, axes: set[str]) -> dict[str, Any]:
     """The scenario's settings without its batch, and without what belongs to a setting that an axis
     changes."""
-    found = {
+    settings = {
         name: value
         for name, value in scenario.model_dump().items()
         if value is not None and name != "batch_size"
     }
     if axes <= {"Batch", "K", "Context"}:
-        return found
-    kept = {"Model": "hardware_json", "Accelerator": "model_config_json"}
+        return settings
+    surviving_document = {"Model": "hardware_json", "Accelerator": "model_config_json"}
     dropped = {
-        name for name in DOCUMENTS if any(axis in kept and kept[axis] != name for axis in axes)
+        name
+        for name in DOCUMENTS
+        if any(axis in surviving_document and surviving_document[axis] != name for axis in axes)
     }
     dropped |= {name for name, row in FIELDS.items() if row.is_private and name not in DOCUMENTS}
-    return {name: value for name, value in found.items() if name not in dropped}
+    return {name: value for name, value in settings.items() if name not in dropped}
 
 
 def _stops(scenario: Scenario, axis: str) -> dict[str, dict[str, Any]]:
@@ -502,9 +506,9 @@ def _stops(scenario: Scenario, axis: str) -> dict[str, dict[str, Any]]:
     if axis == "Context":
         least = scenario.input_tokens or 1
         return {
-            f"{one:,}": {"context_tokens": one}
-            for one in sorted({*_CONTEXTS, scenario.context_tokens})
-            if one >= least
+            f"{context:,}": {"context_tokens": context}
+            for context in sorted({*_CONTEXTS, scenario.context_tokens})
+            if context >= least
         }
     if axis == "K":
         return {str(k): {"n_draft": k} for k in range(1, scenario.k_max + 1)}
@@ -533,7 +537,7 @@ def _stops(scenario: Scenario, axis: str) -> dict[str, dict[str, Any]]:
             for name in drafter_ids()
             if name != "none"
         }
-    return {one: {"weight_dtype": one, "expert_dtype": one} for one in _FORMATS}
+    return {dtype: {"weight_dtype": dtype, "expert_dtype": dtype} for dtype in _FORMATS}
 
 
 def _of_model(scenario: Scenario, model_id: str) -> dict[str, Any]:
@@ -551,7 +555,7 @@ def _drafted(scenario: Scenario, model_id: str, drafter_id: str) -> dict[str, An
     curves = {curve.id: curve for curve in acceptance_curves()}
     acceptance = scenario.acceptance
     if acceptance in curves and (model_id, drafter_id) != (scenario.model_id, scenario.drafter_id):
-        near = [one for one in curves.values() if one.drafter_id == drafter_id]
-        own = [one for one in near if one.model_id == model_id]
-        acceptance = (own or near or [curves[acceptance]])[0].id
+        of_drafter = [curve for curve in curves.values() if curve.drafter_id == drafter_id]
+        of_model = [curve for curve in of_drafter if curve.model_id == model_id]
+        acceptance = (of_model or of_drafter or [curves[acceptance]])[0].id
     return {"drafter_id": drafter_id, "acceptance": acceptance}

@@ -89,9 +89,9 @@ def changes(advice: Advice) -> tuple[Change, ...]:
         _drafters,
         _engines,
     )
-    found = {change.scenario: change for make in makers for change in make(advice)}
-    found.pop(advice.scenario, None)
-    return tuple(found.values())
+    by_scenario = {change.scenario: change for make in makers for change in make(advice)}
+    by_scenario.pop(advice.scenario, None)
+    return tuple(by_scenario.values())
 
 
 def _made(
@@ -273,8 +273,7 @@ def _without_release(scenario: Scenario) -> tuple[str, ...]:
         (
             (
                 "Its captured CUDA graphs are not stated: neither padding nor steps without one "
-                "are "
-                "charged."
+                "are charged."
             ),
         )
         if stated
@@ -285,8 +284,8 @@ def _without_release(scenario: Scenario) -> tuple[str, ...]:
 _NOTES = (
     "Another model to train: quality is held equal by published scaling laws.",
     (
-        "Routing is assumed to move with the design; as a scenario of its own it takes its class's "
-        "default."
+        "Routing is assumed to move with the design; as a scenario of its own it takes its "
+        "class's default."
     ),
 )
 
@@ -317,16 +316,15 @@ def design_standing(setup: Setup) -> DesignStanding | None:
         space = design_space(setup)
     except AdvisorError:
         return None
-    found = best_by_objective(space)
-    if not found:
+    best_designs = best_by_objective(space)
+    if not best_designs:
         return None
-    best = found["sd_speedup"]
-    fastest = found["tpot"]
+    best = best_designs["sd_speedup"]
+    fastest = best_designs["tpot"]
     if abs(space.measured_gap) > MAX_MEASURED_GAP:
         text = (
             f"Its experts were measured, and a plain step differs by {space.measured_gap:+.0%} "
-            "from the fit by which "
-            "other designs are costed: they are not ranked against it here."
+            "from the fit by which other designs are costed: they are not ranked against it here."
         )
     else:
         text = _sentence(space, best, fastest)
@@ -341,41 +339,40 @@ def k_over_n(item: Candidate) -> str:
 
 def _sentence(space: DesignSpace, best: Candidate, fastest: Candidate) -> str:
     """How much the design loses in speedup and in time per token, at equal quality."""
-    found = [("speedup", best, best.speedup_gain), ("time per token", fastest, fastest.tpot_gain)]
+    leaders = [("speedup", best, best.speedup_gain), ("time per token", fastest, fastest.tpot_gain)]
     if space.baseline_problem:
         other = "" if fastest.index == best.index else f"{k_over_n(fastest)} "
         return (
             f"{space.baseline_problem} Of designs that do, at equal quality, {k_over_n(best)} has "
             f"{best.speedup_gain.value:.2f} times its speedup and {other}is "
-            f"{fastest.tpot_gain.value:.2f} times as "
-            "fast per token."
+            f"{fastest.tpot_gain.value:.2f} times as fast per token."
         )
     losses = [
-        f"to {k_over_n(item)}{_weights(space, item)} by {1 - 1 / gain.value:.0%} "
+        f"to {k_over_n(candidate)}{_weights(space, candidate)} by {1 - 1 / gain.value:.0%} "
         f"({1 - 1 / gain.low:.0%}-{1 - 1 / gain.high:.0%}) in {what}"
-        for what, item, gain in found
+        for what, candidate, gain in leaders
         if _beyond_noise(gain)
     ]
     if losses:
         rest = ""
         if len(losses) == 1:
-            near = next(what for what, _, gain in found if not _beyond_noise(gain))
+            near = next(what for what, _, gain in leaders if not _beyond_noise(gain))
             rest = f"; its {near} is within noise of the best"
         return (
             f"Another architecture would be faster: this one loses {', and '.join(losses)}, at "
             f"equal quality{rest}."
         )
     edges = [
-        f"{what} at most {max(0.0, 1 - 1 / gain.value):.0%} below {k_over_n(item)}"
-        for what, item, gain in found
+        f"{what} at most {max(0.0, 1 - 1 / gain.value):.0%} below {k_over_n(candidate)}"
+        for what, candidate, gain in leaders
     ]
     return f"Your design is within noise of the best at equal quality: {', '.join(edges)}."
 
 
-def _weights(space: DesignSpace, item: Candidate) -> str:
+def _weights(space: DesignSpace, candidate: Candidate) -> str:
     """The design's weights over the scenario's own, where they differ: a reader may have held them
     fixed."""
-    ratio = item.total_params / space.baseline.total_params
+    ratio = candidate.total_params / space.baseline.total_params
     return f" ({ratio:.2f} times the weights)" if abs(ratio - 1.0) > _SAME_SIZE else ""
 
 
@@ -396,21 +393,21 @@ def design_changes(scenario: Scenario, standing: DesignStanding) -> list[tuple[C
     space = standing.space
     if abs(space.measured_gap) > MAX_MEASURED_GAP:
         return []
-    chosen = {item.index: item for item in (standing.fastest, standing.best)}
+    chosen = {candidate.index: candidate for candidate in (standing.fastest, standing.best)}
     notes = (*_NOTES, space.measured_note) if space.measured_note else _NOTES
-    made = []
-    for index, item in chosen.items():
+    pairs = []
+    for index, candidate in chosen.items():
         try:
             config = json.dumps(design_config(space, index))
-            values = {"model_id": design_name(space, item), "model_config_json": config}
+            values = {"model_id": design_name(space, candidate), "model_config_json": config}
             adopted = build_scenario(**(dict(scenario) | values))
             change = Change("design", f"train {space.describe(index)}", adopted, notes)
         except AdvisorError:
             # its config.json cannot be written, so it cannot be made the scenario; the Design page
             # says why
             continue
-        made.append((change, item))
-    return made
+        pairs.append((change, candidate))
+    return pairs
 
 
 Goal = Literal["tokens_per_s_per_gpu", "tpot", "speedup"]
@@ -514,7 +511,7 @@ def best_effects(steps: NextSteps, goal: Goal, count: int = 3) -> tuple[Effect, 
     """The changes that help most beyond noise, best first, at most one of each kind."""
     chosen: dict[str, Effect] = {}
     helping = [effect for effect in steps.effects if effect.helps(goal)]
-    for effect in sorted(helping, key=lambda item: -_merit(item, goal)):
+    for effect in sorted(helping, key=lambda helpful: -_merit(helpful, goal)):
         chosen.setdefault(effect.change.kind, effect)
     return tuple(chosen.values())[:count]
 
@@ -568,13 +565,14 @@ def _evaluated(
 
 def _at(setup: Setup, curve: Curve, row: int, best: int) -> _Drawn:
     drawn = drawn_times(setup, curve, np.full(curve.batches.size, best))
+    speed = Speed(
+        int(curve.drafts[best]),
+        float(curve.speedup[row, best]),
+        float(curve.tpot_s[row, best]),
+        float(curve.tokens_per_s_per_gpu[row, best]),
+    )
     return _Drawn(
-        Speed(
-            int(curve.drafts[best]),
-            float(curve.speedup[row, best]),
-            float(curve.tpot_s[row, best]),
-            float(curve.tokens_per_s_per_gpu[row, best]),
-        ),
+        speed,
         curve.draws[:, row, best],
         drawn.tpot_s[:, row],
         drawn.token_s[:, row],
@@ -592,21 +590,16 @@ def _effect(
     of this kind."""
     fits, before = today
     busier = (after.batch / after.gpus) / (before.batch / before.gpus)
+    rate = Band.of(
+        after.speed.tokens_per_s_per_gpu / before.speed.tokens_per_s_per_gpu,
+        before.token_s / after.token_s * busier,
+    )
+    tpot = Band.of(before.speed.tpot_s / after.speed.tpot_s, before.tpot_s / after.tpot_s)
+    speedup = Band.of(after.speed.speedup / before.speed.speedup, after.speedup / before.speedup)
     gain: dict[Goal, Band] = {
-        "tokens_per_s_per_gpu": _at_least(
-            Band.of(
-                after.speed.tokens_per_s_per_gpu / before.speed.tokens_per_s_per_gpu,
-                before.token_s / after.token_s * busier,
-            ),
-            time_ratio,
-        ),
-        "tpot": _at_least(
-            Band.of(before.speed.tpot_s / after.speed.tpot_s, before.tpot_s / after.tpot_s),
-            time_ratio,
-        ),
-        "speedup": Band.of(
-            after.speed.speedup / before.speed.speedup, after.speedup / before.speedup
-        ),
+        "tokens_per_s_per_gpu": _at_least(rate, time_ratio),
+        "tpot": _at_least(tpot, time_ratio),
+        "speedup": speedup,
     }
     return Effect(
         change,
@@ -640,22 +633,25 @@ def _at_least(band: Band, time_ratio: tuple[float, float]) -> Band:
 def _designs(advice: Advice, standing: DesignStanding) -> list[Effect]:
     """The best designs at equal quality, with the bands of the design search, which share its own
     draws."""
-    found = []
+    effects = []
     space = standing.space
-    own = space.baseline.served
-    tpot_s = float(own.tpot_s[0, 0])
+    served = space.baseline.served
+    tpot_s = float(served.tpot_s[0, 0])
     rate = laws.tokens_per_s_per_gpu(
         float(space.question.batches[0]), tpot_s, space.setup.placement.gpus
     )
-    before = Speed(int(own.n_draft[0, 0]), float(own.speedup[0, 0]), tpot_s, float(rate))
-    for change, item in design_changes(advice.scenario, standing):
+    before = Speed(int(served.n_draft[0, 0]), float(served.speedup[0, 0]), tpot_s, float(rate))
+    for change, candidate in design_changes(advice.scenario, standing):
         after = Speed(
-            item.n_draft[0], item.speedup[0], item.tpot_s[0], item.tokens_per_s_per_gpu[0]
+            candidate.n_draft[0],
+            candidate.speedup[0],
+            candidate.tpot_s[0],
+            candidate.tokens_per_s_per_gpu[0],
         )
         gain: dict[Goal, Band] = {
-            "tokens_per_s_per_gpu": item.tpot_gain,
-            "tpot": item.tpot_gain,
-            "speedup": item.speedup_gain,
+            "tokens_per_s_per_gpu": candidate.tpot_gain,
+            "tpot": candidate.tpot_gain,
+            "speedup": candidate.speedup_gain,
         }
-        found.append(Effect(change, before, after, gain, item.tier, item.extrapolated))
-    return found
+        effects.append(Effect(change, before, after, gain, candidate.tier, candidate.extrapolated))
+    return effects

@@ -68,8 +68,7 @@ class ModelFilter:
             if not fnmatch.filter(known, name):
                 raise AdvisorError(
                     f"no shipped model is called {name[:60]!r}; give ids or patterns such as "
-                    "qwen3*, as `advisor "
-                    "models` lists them, or a config.json with --config"
+                    "qwen3*, as `advisor models` lists them, or a config.json with --config"
                 )
         for what in ("total", "active"):
             least = getattr(self, f"min_{what}_params")
@@ -138,18 +137,18 @@ class RankQuestion:
         ]
         least = min(batches)
         most = max(batches)
-        return (
-            f"{most:,} user{'' if most == 1 else 's'}"
-            if least == most
-            else f"{least:,} to {most:,} users"
-        )
+        if least < most:
+            return f"{least:,} to {most:,} users"
+        return "1 user" if most == 1 else f"{most:,} users"
 
 
 def default_by(scenario: Scenario, usd_per_hour: float | None = None) -> By:
     """Order where none is asked for: cost where a price is known, else throughput."""
-    given = scenario.hardware_json
+    hardware_json = scenario.hardware_json
     name = scenario.hardware_id
-    hardware = load_hardware(name) if given is None else hardware_from_own(given, name)
+    hardware = (
+        load_hardware(name) if hardware_json is None else hardware_from_own(hardware_json, name)
+    )
     return (
         "cost"
         if usd_per_hour is not None or hardware.price_usd_per_hour is not None
@@ -237,7 +236,7 @@ def entrants_of(name: str, config: str | None, question: RankQuestion) -> list[E
         "batch_size": 1,
     }
     architecture = architecture_of(name, config)
-    found = []
+    entrants = []
     for known in _drafters(architecture, question):
         # What is borrowed comes carried already, and plain decoding has nothing to carry.
         task = question.scenario.task if known.heads is None and known.accepted != "none" else None
@@ -257,8 +256,8 @@ def entrants_of(name: str, config: str | None, question: RankQuestion) -> list[E
             if known.accepted == "given"
             else "".join(f"; {text}" for text in setup.acceptance.remarks)
         )
-        found.append(Entrant(name, setup, known.accepted, f"{known.text}{remarks}".rstrip(".")))
-    return found
+        entrants.append(Entrant(name, setup, known.accepted, f"{known.text}{remarks}".rstrip(".")))
+    return entrants
 
 
 def architecture_of(name: str, config: str | None) -> Architecture:
@@ -394,7 +393,7 @@ def borrowed_heads(task: Task | None, context_tokens: int, k_max: int) -> Borrow
         carried(curve.id, known, _KIND, task, context_tokens)
         for curve, known in zip(heads, measured, strict=True)
     ]
-    lengths = np.median([each.accepted_length[: longest + 1] for each in moved], axis=0)
+    lengths = np.median([known.accepted_length[: longest + 1] for known in moved], axis=0)
     gains = np.maximum(np.diff(lengths), 0.0)
     before = np.concatenate([[1.0], gains[:-1]])
     # Where a draft brought nothing, the next one does not either.
@@ -403,13 +402,15 @@ def borrowed_heads(task: Task | None, context_tokens: int, k_max: int) -> Borrow
     )
     names = ", ".join(sorted(curve.model_id for curve in heads))
     kinds = ", ".join(sorted({task_of(curve.dataset) or "unknown" for curve in heads}))
+    remarks = dict.fromkeys(remark for known in moved for remark in known.remarks)
+    text = f"borrowed: the median of {len(heads)} measured MTP heads ({names}; text: {kinds})"
     return BorrowedHeads(
         ",".join(f"{chance:.4f}" for chance in chances),
-        f"borrowed: the median of {len(heads)} measured MTP heads ({names}; text: {kinds})",
+        text,
         sum(is_carried(curve, _KIND, task) for curve in heads),
         _added(measured, moved, "low")[: k_max + 1],
         _added(measured, moved, "high")[: k_max + 1],
-        tuple(dict.fromkeys(remark for each in moved for remark in each.remarks)),
+        tuple(remarks),
     )
 
 
@@ -454,22 +455,21 @@ class Scores:
         """Numbers of a column by model, empty cells left out. Raises AdvisorError for a cell that
         is no number."""
         column = self.column(name)
-        found = {}
+        numbers = {}
         for model, row in self.cells.items():
             if text := row[column]:
                 try:
-                    found[model] = float(text)
+                    numbers[model] = float(text)
                 except ValueError as error:
                     raise AdvisorError(
                         f"{self.file_name}: {column[:60]} of {model[:60]} is {text[:40]!r}, not a "
-                        "number; choose a "
-                        "column of numbers"
+                        "number; choose a column of numbers"
                     ) from error
-                if not math.isfinite(found[model]):
+                if not math.isfinite(numbers[model]):
                     raise AdvisorError(
                         f"{self.file_name}: {column[:60]} of {model[:60]} is not a finite number"
                     )
-        return found
+        return numbers
 
     @property
     def unknown(self) -> tuple[str, ...]:
@@ -484,16 +484,16 @@ class Scores:
             raise AdvisorError(f"{condition[:60]!r} is not column=value, e.g. licence=apache-2.0")
         column = self.column(name)
         wanted = value.strip().lower()
-        found = frozenset(
+        models = frozenset(
             model for model, row in self.cells.items() if row[column].lower() == wanted
         )
-        if not found:
+        if not models:
             seen = sorted({row[column] for row in self.cells.values() if row[column]})[:12]
             raise AdvisorError(
                 f"{self.file_name}: no model has {column}={value.strip()[:60]}; it holds "
                 f"{', '.join(seen)[:600]}"
             )
-        return found
+        return models
 
 
 def read_scores(name: str, data: bytes) -> Scores:
@@ -528,7 +528,7 @@ def read_scores(name: str, data: bytes) -> Scores:
 def _cells(
     name: str, header: Sequence[str], place: int, rows: Sequence[Sequence[str]]
 ) -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = {}
+    cells_by_model: dict[str, dict[str, str]] = {}
     for number, row in enumerate(rows, start=2):
         if len(row) != len(header):
             raise AdvisorError(
@@ -537,19 +537,19 @@ def _cells(
         model = _model(row[place])
         if not model:
             raise AdvisorError(f"{name}: line {number} names no model")
-        if model in found:
+        if model in cells_by_model:
             raise AdvisorError(f"{name}: {model[:60]} is listed twice (line {number}); delete one")
-        found[model] = {
+        cells_by_model[model] = {
             column: cell
             for i, (column, cell) in enumerate(zip(header, row, strict=True))
             if i != place
         }
-    return found
+    return cells_by_model
 
 
 def _model(text: str) -> str:
     """The id of a shipped model by id or repository; other names as they stand."""
     if text in model_ids():
         return text
-    named = resolve_model_name(text)
-    return text if named is None else named.model_id
+    resolved = resolve_model_name(text)
+    return text if resolved is None else resolved.model_id

@@ -51,18 +51,18 @@ class SweepPlan:
         path's fields."""
         listed = [
             *self.axes.items(),
-            *((name, (one,)) for case in self.cases for name, one in case.items()),
+            *((name, (value,)) for case in self.cases for name, value in case.items()),
         ]
-        own: dict[tuple[str, str], Settings] = {}
+        settings_by_text: dict[tuple[str, str], Settings] = {}
         for name, values in listed:
             for text in values if name in _OWN else ():
                 if fields := read(name, str(text)):
                     digest = hashlib.sha256(str(fields[_OWN[name]]).encode()).hexdigest()[:6]
-                    own[name, text] = {
+                    settings_by_text[name, text] = {
                         **fields,
                         name: f"own-{fields[name].removeprefix('own-')}-{digest}",
                     }
-        return replace(self, own=own)
+        return replace(self, own=settings_by_text)
 
     @property
     def n_curves(self) -> int:
@@ -87,24 +87,26 @@ class SweepPlan:
         )
 
     def _combination(self, index: int) -> Settings:
-        found: dict[str, Any] = {}
+        settings: dict[str, Any] = {}
         for name, values in reversed(list(self.axes.items())):
             index, place = divmod(index, len(values))
-            found[name] = values[place]
-        found = {**self.cases[index], **found}
-        for name in _OWN.keys() & found.keys():
-            found |= self.own.get((name, found[name]), {})
-        return found
+            settings[name] = values[place]
+        settings = {**self.cases[index], **settings}
+        for name in _OWN.keys() & settings.keys():
+            settings |= self.own.get((name, settings[name]), {})
+        return settings
 
     @property
     def digest(self) -> str:
         """Twelve hex digits of question and constants: parts of equal ones fit. The axes count in
         their order."""
-        asked = {"cases": self.cases, "axes": list(self.axes.items()), "batches": self.batches}
+        question = {"cases": self.cases, "axes": list(self.axes.items()), "batches": self.batches}
         if self.own:
-            asked["own"] = sorted(map(str, self.own.items()))
-        by = [__version__, _constants_sha256(PROFILES)]
-        return hashlib.sha256(json.dumps([asked, by], sort_keys=True).encode()).hexdigest()[:12]
+            question["own"] = sorted(map(str, self.own.items()))
+        versions = [__version__, _constants_sha256(PROFILES)]
+        return hashlib.sha256(
+            json.dumps([question, versions], sort_keys=True).encode()
+        ).hexdigest()[:12]
 
     @property
     def text(self) -> str:
@@ -168,18 +170,18 @@ def read_plan(text: str) -> SweepPlan:
     }
     for name, values in (
         *axes.items(),
-        *((name, (one,)) for case in cases for name, one in case.items()),
+        *((name, (value,)) for case in cases for name, value in case.items()),
     ):
         if not values:
             raise AdvisorError(f"{name}: the list is empty; give at least one value")
         if not all(
-            one is None or (isinstance(one, (str, int, float)) and not isinstance(one, bool))
-            for one in values
+            value is None or (isinstance(value, (str, int, float)) and not isinstance(value, bool))
+            for value in values
         ):
             raise AdvisorError(
                 f"{name}: expected a number, a text or a list of them (lists stand beside cases)"
             )
-        if any(isinstance(one, str) and not one.isprintable() for one in values):
+        if any(isinstance(value, str) and not value.isprintable() for value in values):
             raise AdvisorError(
                 f"{name}: a text holds characters that cannot be shown; write it anew"
             )
@@ -217,15 +219,15 @@ def _mapping(text: str) -> dict[str, Any]:
     return {str(name): value for name, value in content.items()}
 
 
-def _batches(given: Any) -> tuple[int, ...]:
-    values = given if isinstance(given, list) else [given]
+def _batches(value: Any) -> tuple[int, ...]:
+    values = value if isinstance(value, list) else [value]
     if (
-        given is None
+        value is None
         or not values
-        or not all(isinstance(one, int) and not isinstance(one, bool) for one in values)
+        or not all(isinstance(batch, int) and not isinstance(batch, bool) for batch in values)
     ):
         raise AdvisorError("batch_size: expected whole numbers, e.g. [1, 4, 16, 64]")
-    if wrong := [one for one in values if not 1 <= one <= MAX_BATCH]:
+    if wrong := [batch for batch in values if not 1 <= batch <= MAX_BATCH]:
         raise AdvisorError(
             f"batch_size: {str(wrong[0])[:40]} is out of range; give 1 to {MAX_BATCH:,}"
         )

@@ -157,23 +157,24 @@ def best_placement(
     limit, and the recommended K is never faster. Once a bound is worse than what was found, no
     further one can be better.
     """
-    drafting = [one for one in entrants if one.accepted != "none"]
+    drafting = [entrant for entrant in entrants if entrant.accepted != "none"]
+    plain = [entrant for entrant in entrants if entrant.accepted == "none"]
     reasons: list[ExcludedModel] = []
-    for group in (drafting, [one for one in entrants if one.accepted == "none"]):
+    for group in (drafting, plain):
         options: list[tuple[_Option, Entrant]] = []
         for entrant in group:
-            found = _options(entrant, question)
-            if isinstance(found, ExcludedModel):
-                reasons.append(found)
+            outcome = _options(entrant, question)
+            if isinstance(outcome, ExcludedModel):
+                reasons.append(outcome)
             else:
-                options += [(option, entrant) for option in found]
+                options += [(option, entrant) for option in outcome]
         if options:
             return _best(options, question)
     return reasons[0]
 
 
 def _best(options: list[tuple[_Option, Entrant]], question: RankQuestion) -> PlacedModel:
-    first, *others = sorted(options, key=lambda each: each[0].bound)
+    first, *others = sorted(options, key=lambda pair: pair[0].bound)
     least, best = _evaluated(*first, question)
     for option, entrant in others:
         if option.bound >= least:
@@ -199,7 +200,7 @@ def _evaluated(
 def _options(entrant: Entrant, question: RankQuestion) -> list[_Option] | ExcludedModel:
     """Every placement and number of copies that fits and keeps the limit, with its bound."""
     users = np.array(question.users.batches, float)
-    found = []
+    options = []
     largest = 0
     fastest = math.inf
     for setup in _placements(entrant.setup, question):
@@ -221,8 +222,8 @@ def _options(entrant: Entrant, question: RankQuestion) -> list[_Option] | Exclud
                 bound = score(
                     question, count * setup.placement.gpus, least_token[row], least_tpot[row]
                 )
-                found.append(_Option(float(bound), setup, count, at))
-    return found or _missed(entrant, question, largest, fastest)
+                options.append(_Option(float(bound), setup, count, at))
+    return options or _missed(entrant, question, largest, fastest)
 
 
 def _missed(
@@ -311,8 +312,8 @@ def own_seed(name: str) -> int:
 def board_draws(costs: KernelCosts, name: str) -> Draws:
     """Draws whose errors of the machine are everybody's, and those of the model its own."""
     common = make_draws(costs)
-    own = make_draws(costs, seed=own_seed(name))
-    return replace(own, factor={**common.factor, "routed": own.factor["routed"]})
+    model_draws = make_draws(costs, seed=own_seed(name))
+    return replace(model_draws, factor={**common.factor, "routed": model_draws.factor["routed"]})
 
 
 def times_under_draws(placed: PlacedModel) -> DrawnTimes:
@@ -408,13 +409,13 @@ def leaderboard(
 ) -> Leaderboard:
     """Rank all models that take part. Raises AdvisorError where none does, or the question is
     impossible."""
-    named: list[tuple[str, str | None]] = [(name, None) for name in question.wanted.models()]
-    named += question.configs
+    models: list[tuple[str, str | None]] = [(name, None) for name in question.wanted.models()]
+    models += question.configs
     placed: list[PlacedModel] = []
     missed: list[ExcludedModel] = []
     hardware = None
-    for count, (name, config) in enumerate(named):
-        on_progress(name, count / len(named))
+    for count, (name, config) in enumerate(models):
+        on_progress(name, count / len(models))
         why = question.wanted.why_not(name, architecture_of(name, config))
         if why:
             missed.append(ExcludedModel(name, why))
@@ -425,18 +426,18 @@ def leaderboard(
             missed.append(ExcludedModel(name, "cannot be served here", str(error)))
             continue
         hardware = entrants[0].setup.hardware
-        found = best_placement(entrants, question)
-        if isinstance(found, PlacedModel):
-            placed.append(found)
+        outcome = best_placement(entrants, question)
+        if isinstance(outcome, PlacedModel):
+            placed.append(outcome)
         else:
-            missed.append(found)
+            missed.append(outcome)
     on_progress("", 1.0)
     if hardware is None:
         reasons = Counter(each.detail or each.reason for each in missed)  # the commonest first
-        told = "; ".join(
+        reasons_text = "; ".join(
             f"{reason} ({counted(number, 'model')})" for reason, number in reasons.most_common(3)
         )
-        raise AdvisorError(f"no model takes part: {told or 'none was named'}")
+        raise AdvisorError(f"no model takes part: {reasons_text or 'none was named'}")
     price = price_of(hardware, question.usd_per_hour)
     if question.by == "cost" and price is None:
         raise no_price(hardware)
@@ -488,10 +489,10 @@ def _figures(placed: PlacedModel, question: RankQuestion, price: Price | None) -
         usd = laws.usd_per_million_tokens(price.usd_per_hour, float(rate))
         all_usd = laws.usd_per_million_tokens(price.usd_per_hour, rates)
         pairs["usd_per_million"] = float(usd), np.asarray(all_usd)
-    told: dict[str, Prediction | None] = {"usd_per_million": None}
+    predictions: dict[str, Prediction | None] = {"usd_per_million": None}
     for name, (value, draws) in pairs.items():
-        told[name] = banded(value, draws, tier, because)
-    told["joules_per_token"] = joules = _energy(placed, question)
+        predictions[name] = banded(value, draws, tier, because)
+    predictions["joules_per_token"] = joules = _energy(placed, question)
     merit, merits = pairs["tpot_s"] if question.by == "speed" else (1.0 / float(rate), 1.0 / rates)
     if question.by == "energy" and joules is not None:
         # One error moves the power of all models, a little more where they wait: what moves ranks
@@ -502,7 +503,7 @@ def _figures(placed: PlacedModel, question: RankQuestion, price: Price | None) -
     p_limit = (
         1.0 if limit_ms is None else float(np.mean((drawn.tpot_s * 1e3 <= limit_ms).all(axis=1)))
     )
-    return _Figures(placed, merit, merits, told, p_limit, tier)
+    return _Figures(placed, merit, merits, predictions, p_limit, tier)
 
 
 def _energy(placed: PlacedModel, question: RankQuestion) -> Prediction | None:
@@ -518,9 +519,15 @@ def _energy(placed: PlacedModel, question: RankQuestion) -> Prediction | None:
             return None
         at_loads.append(arm.joules_per_token)
     ends = np.array([(each.low, each.value, each.high) for each in at_loads]).T
-    low, value, high = (float(end) for end in mean_over_tokens(question, placed.token_s, ends))
+    low, value, high = mean_over_tokens(question, placed.token_s, ends)
     tier = lowest([each.tier for each in at_loads])
-    return Prediction(value=value, low=low, high=high, tier=tier, because=at_loads[0].because)
+    return Prediction(
+        value=float(value),
+        low=float(low),
+        high=float(high),
+        tier=tier,
+        because=at_loads[0].because,
+    )
 
 
 def _standing(figures: _Figures, rank: int, between: tuple[int, int], p_first: float) -> Standing:

@@ -60,10 +60,10 @@ def where_drafting_pays(frame: pd.DataFrame) -> pd.DataFrame:
         pays.sort_values(["batch_size", "speedup"], kind="stable").groupby(_PAIR).tail(1).index
     ]
     pairs = known.groupby(_PAIR, sort=True)["fits"].any().reset_index()
-    found = pairs.merge(best.drop(columns="fits").reset_index(names="row"), on=_PAIR, how="left")
-    found = found.rename(columns={"batch_size": "pays_up_to"})
+    rows = pairs.merge(best.drop(columns="fits").reset_index(names="row"), on=_PAIR, how="left")
+    rows = rows.rename(columns={"batch_size": "pays_up_to"})
     columns = [*_PAIR, "pays_up_to", *_SAID, *_others(frame, *_PAIR), "fits", "row"]
-    return found[columns].astype({"pays_up_to": "Int64", "n_draft": "Int64", "row": "Int64"})
+    return rows[columns].astype({"pays_up_to": "Int64", "n_draft": "Int64", "row": "Int64"})
 
 
 def fastest_within(frame: pd.DataFrame, max_tpot_ms: float | None) -> pd.DataFrame:
@@ -86,7 +86,7 @@ def fastest_within(frame: pd.DataFrame, max_tpot_ms: float | None) -> pd.DataFra
     best = frame.loc[order.groupby("model_id").tail(1).index]
     models = known[["model_id"]].drop_duplicates()
     least = fits.groupby("model_id")["tpot_ms"].min().rename("least_tpot_ms")
-    found = models.merge(best.reset_index(names="row"), on="model_id", how="left").merge(
+    rows = models.merge(best.reset_index(names="row"), on="model_id", how="left").merge(
         least, on="model_id", how="left"
     )
     columns = [
@@ -100,9 +100,7 @@ def fastest_within(frame: pd.DataFrame, max_tpot_ms: float | None) -> pd.DataFra
         "row",
     ]
     kinds = {"batch_size": "Int64", "n_draft": "Int64", "row": "Int64"}
-    return (
-        found.sort_values("model_id", kind="stable")[columns].astype(kinds).reset_index(drop=True)
-    )
+    return rows.sort_values("model_id", kind="stable")[columns].astype(kinds).reset_index(drop=True)
 
 
 def one_k_for_all(frame: pd.DataFrame) -> pd.DataFrame:
@@ -135,11 +133,11 @@ def _losses(fits: pd.DataFrame, by: str) -> pd.DataFrame:
     groups = fits.assign(
         rank=fits["tier"].map(ranks), loss=fits["expected_loss"].astype(float)
     ).groupby(by, sort=True)
-    found = groups.agg(
+    losses = groups.agg(
         loss=("loss", "mean"), worst=("loss", "max"), points=("loss", "size"), tier=("rank", "max")
     )
-    found["tier"] = [list(Tier)[int(rank)].value for rank in found["tier"]]
-    return found.reset_index()
+    losses["tier"] = [list(Tier)[int(rank)].value for rank in losses["tier"]]
+    return losses.reset_index()
 
 
 def _others(frame: pd.DataFrame, *named: str) -> list[str]:
@@ -153,25 +151,25 @@ def axes(frame: pd.DataFrame) -> tuple[str, ...]:
 
     A placement that goes with its model (`cases` of a plan) is no axis of its own.
     """
-    kept: list[str] = []
+    independent: list[str] = []
     some = predicted(frame)[list(varied(frame))].drop_duplicates()
-    for name in sorted(some, key=lambda one: (one not in _PAIR, one == "batch_size")):
+    for name in sorted(some, key=lambda column: (column not in _PAIR, column == "batch_size")):
         if not any(
             (some.groupby(known, dropna=False)[name].nunique(dropna=False) == 1).all()
-            for known in kept
+            for known in independent
         ):
-            kept.append(name)
-    return tuple(kept)
+            independent.append(name)
+    return tuple(independent)
 
 
 def values_of(frame: pd.DataFrame, name: str) -> list[object]:
     """Values of a setting in their order: numbers by size, texts as the rows come, None for not
     set."""
-    values = [None if pd.isna(one) else one for one in frame[name].drop_duplicates()]
-    numbers = [one for one in values if isinstance(one, (int, float, np.number))]
+    values = [None if pd.isna(value) else value for value in frame[name].drop_duplicates()]
+    numbers = [value for value in values if isinstance(value, (int, float, np.number))]
     ordered = (
         sorted(numbers)
-        if len(numbers) == len([one for one in values if one is not None])
+        if len(numbers) == len([value for value in values if value is not None])
         else values
     )
     return [*([None] if None in values and ordered is not values else []), *ordered]
@@ -211,10 +209,10 @@ class SweepMap:
 
     def values(self, column: str, unless: float = np.nan) -> NDArray[np.float64]:
         """One column of the cells, `unless` where nothing was predicted. [as the column]"""
-        found = np.full(self.row.shape, unless)
+        column_values = np.full(self.row.shape, unless)
         has = self.has
-        found[has] = self.cells[column].reindex(self.row[has]).to_numpy(float)
-        return found
+        column_values[has] = self.cells[column].reindex(self.row[has]).to_numpy(float)
+        return column_values
 
     @property
     def has(self) -> NDArray[np.bool_]:
@@ -250,16 +248,16 @@ def choices(
 ) -> dict[str, tuple[list[object], object]]:
     """Values of each further axis beside those chosen before it, and the `fixed` one, else the
     first."""
-    rest = predicted(frame)
-    found = {}
+    remaining = predicted(frame)
+    axis_choices = {}
     for name in axes(frame):
         if name in (x, y):
             continue
-        values = values_of(rest, name)
+        values = values_of(remaining, name)
         chosen = fixed[name] if name in fixed and fixed[name] in values else values[0]
-        found[name] = (values, chosen)
-        rest = where(rest, {name: chosen})
-    return found
+        axis_choices[name] = (values, chosen)
+        remaining = where(remaining, {name: chosen})
+    return axis_choices
 
 
 def sweep_map(frame: pd.DataFrame, x: str, y: str, fixed: Mapping[str, object]) -> SweepMap:

@@ -32,8 +32,8 @@ _AHEAD = 2
 """Parts handed out for each worker: one in work, one waiting. [-]"""
 _LOST = (
     "a worker ended before its part was done (stopped from outside, or out of memory); the parts "
-    "written are kept: "
-    "give the same command again to go on, with fewer workers if memory was short"
+    "written are kept: give the same command again to go on, with fewer workers if memory was "
+    "short"
 )
 Show = Callable[[float], None]
 
@@ -66,7 +66,7 @@ def run_sweep(
     started_s = time.monotonic()
     _open(plan, folder)
     missing = [index for index in range(plan.n_parts) if not _part(folder, index).exists()]
-    found = plan.n_parts - len(missing)
+    n_found = plan.n_parts - len(missing)
     tasks = ((index, plan.part(index)) for index in missing)
     computed = (
         _in_processes(tasks, plan.batches, min(workers, len(missing)))
@@ -76,8 +76,10 @@ def run_sweep(
     for done, (index, content) in enumerate(computed, 1):
         _write(_part(folder, index), content)
         if show is not None:
-            show((found + done) / plan.n_parts)
-    return SweepResult(folder, plan.n_scenarios, plan.n_parts, found, time.monotonic() - started_s)
+            show((n_found + done) / plan.n_parts)
+    return SweepResult(
+        folder, plan.n_scenarios, plan.n_parts, n_found, time.monotonic() - started_s
+    )
 
 
 def _open(plan: SweepPlan, folder: Path) -> None:
@@ -104,8 +106,7 @@ def _open(plan: SweepPlan, folder: Path) -> None:
     if not isinstance(written, dict) or written.get("digest") != plan.digest:
         raise AdvisorError(
             f"{shown_path(folder)} holds another sweep (settings in another order count as one), "
-            "or one by other "
-            "constants or another release; give a new folder"
+            "or one by other constants or another release; give a new folder"
         )
 
 
@@ -238,8 +239,7 @@ def read_sweep(files: Sequence[tuple[str, bytes]], max_rows: int = MAX_ROWS) -> 
         if rows > max_rows:
             raise AdvisorError(
                 f"{_shown(name)}: with it there are {rows:,} rows; at most {max_rows:,} are read "
-                "here: ask larger "
-                "sweeps with DuckDB (docs/sweeps.md), or give some of the parts"
+                "here: ask larger sweeps with DuckDB (docs/sweeps.md), or give some of the parts"
             )
         tables.append((_shown(name), file))
     makers = {name: _made_by(file) for name, file in tables}
@@ -248,8 +248,7 @@ def read_sweep(files: Sequence[tuple[str, bytes]], max_rows: int = MAX_ROWS) -> 
         if maker != makers[first]:
             raise AdvisorError(
                 f"{name} was made by {_by_words(maker)}, {first} by {_by_words(makers[first])}: "
-                "numbers of the two "
-                "do not compare; give the files of one sweep"
+                "numbers of the two do not compare; give the files of one sweep"
             )
     frame = pd.concat([_frame(name, file) for name, file in tables], ignore_index=True)
     sweep = sweep_from(frame, makers[first])
@@ -326,10 +325,10 @@ def _stored_names(file: pq.ParquetFile) -> dict[str, str]:
 
 def _made_by(file: pq.ParquetFile) -> dict[str, str]:
     """Release and constants by the file's own head, empty where it does not say."""
-    said = (file.schema_arrow.metadata or {}).get(b"PANDAS_ATTRS", b"{}")
+    encoded = (file.schema_arrow.metadata or {}).get(b"PANDAS_ATTRS", b"{}")
     try:
-        found = json.loads(said)
-        return {name: printable(str(found[name]), 20) for name in ("release", "constants")}
+        attributes = json.loads(encoded)
+        return {name: printable(str(attributes[name]), 20) for name in ("release", "constants")}
     except (ValueError, TypeError, KeyError, RecursionError):
         return {}
 
@@ -353,11 +352,11 @@ def _frame(name: str, file: pq.ParquetFile) -> pd.DataFrame:
         raise AdvisorError(
             f"{name} is damaged: its rows cannot be read ({_first(error)}); write it anew"
         ) from error
-    found = {column: _values(name, column, table.column(stored[column])) for column in present}
-    for column in COLUMNS.keys() - found.keys():
+    columns = {column: _values(name, column, table.column(stored[column])) for column in present}
+    for column in COLUMNS.keys() - columns.keys():
         default = FIELDS[column].default if column in FIELDS else None
-        found[column] = pd.Series([default] * table.num_rows, dtype=COLUMNS[column])
-    frame = pd.DataFrame(found, columns=list(COLUMNS))
+        columns[column] = pd.Series([default] * table.num_rows, dtype=COLUMNS[column])
+    frame = pd.DataFrame(columns, columns=list(COLUMNS))
     _check(name, frame)
     return frame
 
@@ -365,18 +364,18 @@ def _frame(name: str, file: pq.ParquetFile) -> pd.DataFrame:
 def _values(name: str, column: str, values: pa.ChunkedArray) -> pd.Series:
     """One column in its own kind."""
     kind = COLUMNS[column]
-    given = values.type
-    if pa.types.is_dictionary(given):
-        given = given.value_type
-    is_text = pa.types.is_string(given) or pa.types.is_large_string(given)
-    is_number = pa.types.is_integer(given) or pa.types.is_floating(given)
-    fits = {"string": is_text, "bool": pa.types.is_boolean(given)}.get(
+    value_type = values.type
+    if pa.types.is_dictionary(value_type):
+        value_type = value_type.value_type
+    is_text = pa.types.is_string(value_type) or pa.types.is_large_string(value_type)
+    is_number = pa.types.is_integer(value_type) or pa.types.is_floating(value_type)
+    fits = {"string": is_text, "bool": pa.types.is_boolean(value_type)}.get(
         kind, is_number
-    ) or pa.types.is_null(given)
+    ) or pa.types.is_null(value_type)
     if not fits or (kind in ("bool", "int32", "int16") and values.null_count):
         expected = {"string": "text", "bool": "true or false"}.get(kind, "numbers")
         raise AdvisorError(
-            f"{name}, column {column}: expected {expected}, got {str(given)[:40]}; {_HOW}"
+            f"{name}, column {column}: expected {expected}, got {str(value_type)[:40]}; {_HOW}"
         )
     if kind == "string":
         values = _texts(column, values)
@@ -396,9 +395,9 @@ def _texts(column: str, values: pa.ChunkedArray) -> pa.ChunkedArray:
         # A file without a dictionary of its own gives the texts themselves.
         coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
         chunks.append(
-            pa.array([_clean(column, one) for one in coded.dictionary.to_pylist()], "string").take(
-                coded.indices
-            )
+            pa.array(
+                [_clean(column, text) for text in coded.dictionary.to_pylist()], "string"
+            ).take(coded.indices)
         )
     return pa.chunked_array(chunks, "string")
 
@@ -412,22 +411,25 @@ def _clean(column: str, text: str | None) -> str | None:
 def _check(name: str, frame: pd.DataFrame) -> None:
     """Values as a sweep has them, or AdvisorError naming the first row that has not."""
     done = (frame["reason"].fillna("") == "").to_numpy()
+    not_done = ~done
     tiers = [tier.value for tier in Tier]
+    least_k = np.where(done, 0, -1)
+    most_k = np.where(done, MAX_DRAFT, -1)
+    is_known_k = frame["n_draft"].between(least_k, most_k)
+    is_known_tier = frame["tier"].isin(tiers)
     within = {
         f"batch_size: expected 1 to {MAX_BATCH:,}": frame["batch_size"].between(1, MAX_BATCH),
-        f"n_draft: expected 0 to {MAX_DRAFT}, -1 beside a reason": frame["n_draft"].between(
-            np.where(done, 0, -1), np.where(done, MAX_DRAFT, -1)
-        ),
-        "p_gain: expected a share, 0 to 1": frame["p_gain"].between(0, 1) | ~done,
-        "expected_loss: expected a share, 0 to 1": frame["expected_loss"].between(0, 1) | ~done,
-        "tier: expected one of " + ", ".join(tiers): frame["tier"].isin(tiers) | ~done,
+        f"n_draft: expected 0 to {MAX_DRAFT}, -1 beside a reason": is_known_k,
+        "p_gain: expected a share, 0 to 1": frame["p_gain"].between(0, 1) | not_done,
+        "expected_loss: expected a share, 0 to 1": frame["expected_loss"].between(0, 1) | not_done,
+        "tier: expected one of " + ", ".join(tiers): is_known_tier | not_done,
         "recommended: no row without a prediction is": done | ~frame["recommended"],
     }
     for column in (*_BANDS, "accepted_length", "plain_step_ms", "round_ms"):
         values = frame[column].to_numpy()
         within[f"{column}: expected a number above 0"] = (
             np.isfinite(values) & (values > 0)
-        ) | ~done
+        ) | not_done
     for column in _BANDS:
         ends = "tpot_{}_ms" if column == "tpot_ms" else f"{column}_{{}}"
         low = frame[ends.format("low")].to_numpy()
@@ -435,7 +437,7 @@ def _check(name: str, frame: pd.DataFrame) -> None:
         value = frame[column].to_numpy()
         none = np.isnan(low) & np.isnan(high) & (column != "speedup")
         within[f"{column}: expected a band around the value"] = (
-            ((low <= value) & (value <= high)) | none | ~done
+            ((low <= value) & (value <= high)) | none | not_done
         )
     for what, good in within.items():
         wrong = ~np.asarray(good.fillna(value=False) if isinstance(good, pd.Series) else good, bool)

@@ -46,10 +46,8 @@ accepted nothing."""
 _MAX_DEPTH = 6
 _FORMATS = (
     "give JSON ([3, 0, 2] or [[3, 0, 2], [1, 1]]: accepted drafts of each step, one list for each "
-    "request), vLLM's "
-    "replies with --per-request-spec-decode-metrics detailed, one to a line or in a list, or CSV "
-    "with a column "
-    "`accepted` and, for several requests, a column `request`"
+    "request), vLLM's replies with --per-request-spec-decode-metrics detailed, one to a line or "
+    "in a list, or CSV with a column `accepted` and, for several requests, a column `request`"
 )
 
 
@@ -69,8 +67,8 @@ def recorded(data: bytes, file_name: str) -> RecordedSteps:
     rows = _json_rows(text, file_name) if text.lstrip()[0] in "[{" else _csv_rows(text, file_name)
     if len(rows) > MAX_TRACE_REQUESTS or sum(map(len, rows)) > MAX_TRACE_STEPS:
         raise AdvisorError(
-            f"{file_name} holds {len(rows):,} requests and {sum(map(len, rows)):,} steps; "
-            f"at most {MAX_TRACE_REQUESTS:,} and {MAX_TRACE_STEPS:,} are read"
+            f"{file_name} holds {len(rows):,} requests and {sum(map(len, rows)):,} steps; at most "
+            f"{MAX_TRACE_REQUESTS:,} and {MAX_TRACE_STEPS:,} are read"
         )
     return RecordedSteps.from_array(rows)
 
@@ -126,9 +124,9 @@ def _reported(content: Any, depth: int) -> Iterator[list[Any]]:
     if depth > _MAX_DEPTH:
         return
     if isinstance(content, dict):
-        own = content.get(_STEPS)
-        if isinstance(own, list) and own:
-            yield own
+        accepted_steps = content.get(_STEPS)
+        if isinstance(accepted_steps, list) and accepted_steps:
+            yield accepted_steps
             return
         for value in content.values():
             yield from _reported(value, depth + 1)
@@ -253,9 +251,8 @@ class SimulationPlan:
             fitting = max(1, int(self.most_iterations * LONGEST_S / asked_s))
             raise AdvisorError(
                 f"{self.requests:,} requests and {self.iterations:,} iterations under "
-                f"{n_policies} policies would take "
-                f"about {asked_s / 60:.0f} minutes; ask for fewer requests, or for at most "
-                f"{fitting:,} iterations"
+                f"{n_policies} policies would take about {asked_s / 60:.0f} minutes; ask for "
+                f"fewer requests, or for at most {fitting:,} iterations"
             )
 
 
@@ -303,10 +300,8 @@ class SimulationReport:
         batches = [outcome.mean_batch for outcome in self.outcomes]
         low = f"{min(batches):.1f}"
         high = f"{max(batches):.1f}"
-        mean = (
-            f"Mean batch {low if low == high else f'{low} to {high}, by policy,'} of "
-            f"{plan.batch_size:,}"
-        )
+        spread = low if low == high else f"{low} to {high}, by policy,"
+        mean = f"Mean batch {spread} of {plan.batch_size:,}"
         if plan.load_share is not None:
             mean += f": requests arrive at {plan.load_share:.0%} of what plain decoding could serve"
         elif float(low) < plan.batch_size:
@@ -314,8 +309,8 @@ class SimulationReport:
         if self.requests == plan.requests:
             return f"{mean}."
         return (
-            f"{self.requests:,} requests instead of {plan.requests:,}, so that the batch is "
-            f"full once. {mean}."
+            f"{self.requests:,} requests instead of {plan.requests:,}, so that the batch is full "
+            f"once. {mean}."
         )
 
     def of(self, policy: str) -> PolicyOutcome:
@@ -397,7 +392,7 @@ def simulate_policies(
     static = {k: plain / run.mean_tpot_s for run, k in runs if k is not None}
     best = max(static, key=lambda k: static[k])
     outcomes = tuple(_outcome(run, k, plain, static[best]) for run, k in runs)
-    complete = all(one.finished == plan.offered for one in outcomes)
+    complete = all(outcome.finished == plan.offered for outcome in outcomes)
     return SimulationReport(plan, outcomes, best, plan.offered, complete)
 
 
@@ -422,18 +417,20 @@ def _outcome(
     speedup = plain_tpot_s / run.mean_tpot_s
     total = max(int(by_draft.sum()), 1)
     tests = run.test_iterations
+    request_tpot_s = run.request_tpot_s
+    p95_s = float(np.quantile(request_tpot_s, 0.95)) if request_tpot_s.size else None
+    mean_draft = float(by_draft @ np.arange(by_draft.size) / total)
+    mean_batch = float(run.sequence_time_s.sum() / run.busy_time_s.sum())
     return PolicyOutcome(
         policy=run.policy,
         static_k=static_k,
         tpot_s=run.mean_tpot_s,
         speedup=speedup,
         gain_over_best_static=speedup / best_static - 1,
-        p95_request_tpot_s=float(np.quantile(run.request_tpot_s, 0.95))
-        if run.request_tpot_s.size
-        else None,
-        mean_draft=float(by_draft @ np.arange(by_draft.size) / total),
-        iterations_by_draft=tuple(int(n) for n in by_draft),
+        p95_request_tpot_s=p95_s,
+        mean_draft=mean_draft,
+        iterations_by_draft=tuple(map(int, by_draft)),
         test_share=None if tests is None else float(tests.sum() / total),
-        mean_batch=float(run.sequence_time_s.sum() / run.busy_time_s.sum()),
-        finished=int(run.request_tpot_s.size),
+        mean_batch=mean_batch,
+        finished=int(request_tpot_s.size),
     )

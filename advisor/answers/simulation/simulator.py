@@ -250,7 +250,9 @@ def switching_around(
         return tuple(map(float, good)), tuple(map(float, bad))
 
     def mean_at(shift: float) -> float:
-        good, bad = (PerPosition(c).accepted_length(n_draft)[-1] for c in lists(shift))
+        good_list, bad_list = lists(shift)
+        good = PerPosition(good_list).accepted_length(n_draft)[-1]
+        bad = PerPosition(bad_list).accepted_length(n_draft)[-1]
         return float(1 / (good_share / good + (1 - good_share) / bad))
 
     low = -20.0
@@ -415,7 +417,8 @@ class _Loop:
         self.cost, warm = costs.dense(slots)
         self.warm = warm if policy.keeps_drafter else np.zeros_like(warm)
         self.controller: Controller = policy.controller(groups, self.cost)
-        self.flat, self.period, self.streams = trace.ravel(), trace.shape[1], trace.shape[0]
+        self.flat = trace.ravel()
+        self.streams, self.period = trace.shape
         self.rows = np.arange(groups)
         self.active = np.zeros((groups, slots), dtype=bool)
         self.request = np.zeros((groups, slots), dtype=np.int64)

@@ -97,26 +97,29 @@ def unread(fields: Fields, architecture: Architecture) -> list[str]:
         if architecture.moe
         else "experts that are not counted"
     )
-    said = []
+    unread_keys = []
     known = model_types()
     for source in {id(each): each for each in (fields, expert_fields(fields))}.values():
         for key, value in _in_doubt(
             source, known.placement | known.choice_of_experts | _SAID_ELSEWHERE
         ):
             if OF_MTP.search(key):
-                said.append(
+                unread_keys.append(
                     (key, value, f"the {gb(sizes['mtp'])} of multi-token-prediction modules")
                 )
             elif OF_EXPERTS.search(key):
-                said.append((key, value, experts))
+                unread_keys.append((key, value, experts))
     block = fields.block("quantization_config")
     if block is not None:
         for key, value in _in_doubt(block, known.of_quantisation):
             if not _OF_BITSANDBYTES.match(key) and not _repeats(key, value, architecture):
                 what = f"the {gb(weight_bytes(architecture, include_mtp=True))} of weights"
-                said.append((f"quantization_config.{key}", value, what))
+                unread_keys.append((f"quantization_config.{key}", value, what))
     return [
-        *(f"{key} ({shown(value)}) is not read: it may change {what}" for key, value, what in said),
+        *(
+            f"{key} ({shown(value)}) is not read: it may change {what}"
+            for key, value, what in unread_keys
+        ),
         *_contradictions(expert_fields(fields)),
     ]
 
@@ -159,37 +162,38 @@ def _contradictions(fields: Fields) -> Iterator[str]:
 
 def gaps(fields: Fields, architecture: Architecture) -> list[str]:
     """A sentence for each part of the model that changes memory or time and is not modelled."""
-    said = []
+    sentences = []
     if fields.flag("use_cla"):
         cache = gb(float(kv_bytes(architecture, 1_000_000)))
-        said.append(
-            "layers that share one KV cache are counted with a cache of their own: "
-            f"at most {cache} per million tokens, in 16 bits"
+        sentences.append(
+            "layers that share one KV cache are counted with a cache of their own: at most "
+            f"{cache} per million tokens, in 16 bits"
         )
     if fields.get("per_layer_config"):
-        said.append(
+        sentences.append(
             "per_layer_config is not read: all layers are taken to have the sizes of the other keys"
         )
     if fields.get("ple_layer_ids") and not fields.get("hc_lowrank"):
-        said.append("hyper-connections are not counted: hc_count and hc_lowrank are not stated")
+        sentences.append(
+            "hyper-connections are not counted: hc_count and hc_lowrank are not stated"
+        )
     if architecture.table_params:
-        said.append(
+        sentences.append(
             f"n-gram tables hold {gb(table_bytes(architecture))} in the format of attention, of "
-            "GPU memory unless the "
-            "engine keeps them in the host's, as vLLM does by itself; looking them up takes no "
-            "time here"
+            "GPU memory unless the engine keeps them in the host's, as vLLM does by itself; "
+            "looking them up takes no time here"
         )
     stages = dspark_stages(fields)
     moe = architecture.moe
     if stages and moe is not None:
         experts = fields.optional_count("dspark_n_routed_experts", minimum=1) or moe.n_experts
         size = stages * experts * expert_params(moe) * BYTES_PER_WEIGHT[architecture.dtypes.routed]
-        said.append(
+        sentences.append(
             f"its {stages} DSpark stages draft a block at once and are no multi-token-prediction "
-            "modules: take the "
-            f"drafter dspark, which leaves out their {gb(size)} of experts ({experts} a stage)"
+            f"modules: take the drafter dspark, which leaves out their {gb(size)} of experts "
+            f"({experts} a stage)"
         )
-    return said
+    return sentences
 
 
 def dspark_stages(fields: Fields) -> int:
@@ -279,10 +283,14 @@ def architecture_from_config(
             f"{fields.where}: {'.'.join(map(str, first['loc']))} is not usable ({first['msg']}); "
             "correct the file or download it again"
         ) from None
-    said = (*architecture.warnings, *gaps(fields, architecture))
+    all_warnings = (*architecture.warnings, *gaps(fields, architecture))
     if not published:
-        said = (*said, *assumptions(fields, architecture), *unread(fields, architecture))
-    architecture = architecture.model_copy(update={"warnings": said})
+        all_warnings = (
+            *all_warnings,
+            *assumptions(fields, architecture),
+            *unread(fields, architecture),
+        )
+    architecture = architecture.model_copy(update={"warnings": all_warnings})
     known = fields.text("model_type") in dialects()
     return _checked_against_name(architecture, (label, fields.text("_name_or_path")), known)
 
@@ -295,8 +303,8 @@ def _language_model(
         config = parse_json(config, file_name)
     elif not isinstance(config, Mapping):
         raise AdvisorError(
-            f"{file_name}: got a value of type {type(config).__name__}, expected an object; "
-            "give the parsed config.json or its text"
+            f"{file_name}: got a value of type {type(config).__name__}, expected an object; give "
+            "the parsed config.json or its text"
         )
     _refuse_other_files(Fields(config, file_name))
     return _unwrapped(Fields(config, file_name), warnings)
@@ -374,14 +382,13 @@ def _refuse_model_type(fields: Fields) -> None:
     model_type = fields.text("model_type")
     if model_type in refused():
         fields.refuse(
-            f"model_type {model_type} cannot be imported: {refused()[model_type]}; "
-            "expected a decoder-only language model; choose another model"
+            f"model_type {model_type} cannot be imported: {refused()[model_type]}; expected a "
+            "decoder-only language model; choose another model"
         )
     if fields.flag("is_encoder_decoder"):
         fields.refuse(
             "is_encoder_decoder is true, expected a decoder-only language model, because an "
-            "encoder-decoder's step "
-            "also attends to an encoder; choose another model"
+            "encoder-decoder's step also attends to an encoder; choose another model"
         )
     if fields.get("block_configs") is not None:
         fields.refuse(
@@ -391,9 +398,9 @@ def _refuse_model_type(fields: Fields) -> None:
 
 def _layer_count(fields: Fields) -> int:
     """Number of layers. Files that only list them by kind count as long as their list."""
-    found = fields.optional_count(*_LAYER_KEYS, minimum=1, maximum=MAX_LAYERS)
-    if found is not None:
-        return found
+    n_layers = fields.optional_count(*_LAYER_KEYS, minimum=1, maximum=MAX_LAYERS)
+    if n_layers is not None:
+        return n_layers
     pattern = fields.text("hybrid_override_pattern")
     if pattern:
         return len(pattern)
@@ -413,8 +420,7 @@ def _dialect(fields: Fields, warnings: list[str]) -> Dialect:
     if dialect is None:
         warnings.append(
             f"model_type {model_type[:60] or '(none)'} is not known: imported as plain attention "
-            "and standard key "
-            "names; check the totals against the model card"
+            "and standard key names; check the totals against the model card"
         )
         dialect = Dialect()
     if dialect.quirk:
@@ -457,28 +463,33 @@ def _build(fields: Fields, label: str, warnings: list[str]) -> Architecture:
         warnings.append(
             f"attention is counted as {formats.attention} throughout; the checkpoint has {others}"
         )
+    tie_embeddings = fields.flag("tie_word_embeddings", default=dialect.tie_embeddings)
+    dense = build_dense(fields, dialect, n_experts, ffns)
+    mtp_modules = _mtp_modules(fields)
+    mtp_block = _mtp_block(fields, dialect, n_layers)
+    max_context_tokens = fields.optional_count(
+        "max_position_embeddings",
+        "model_max_length",
+        "max_seq_len",
+        "n_positions",
+        minimum=1,
+        maximum=MAX_CONTEXT,
+    )
     return Architecture(
         id=OWN,
         name=label,
         hidden_size=hidden,
         vocab_size=vocabulary,
-        tie_embeddings=fields.flag("tie_word_embeddings", default=dialect.tie_embeddings),
+        tie_embeddings=tie_embeddings,
         mixers=mixers,
-        dense=build_dense(fields, dialect, n_experts, ffns),
+        dense=dense,
         moe=moe,
-        mtp_modules=_mtp_modules(fields),
-        mtp_block=_mtp_block(fields, dialect, n_layers),
+        mtp_modules=mtp_modules,
+        mtp_block=mtp_block,
         dtypes=formats.weight_dtypes,
         kv_cache_dtype=formats.kv_cache,
         activation_scheme=formats.activation_scheme,
-        max_context_tokens=fields.optional_count(
-            "max_position_embeddings",
-            "model_max_length",
-            "max_seq_len",
-            "n_positions",
-            minimum=1,
-            maximum=MAX_CONTEXT,
-        ),
+        max_context_tokens=max_context_tokens,
         warnings=tuple(dict.fromkeys(warnings)),
         extra_params=_extra_params(fields, hidden, ffns, moe),
         lookup_params=_lookup_params(fields, n_layers),
@@ -526,11 +537,11 @@ def _table_params(fields: Fields, hidden: int) -> int:
         if fields.get("engram_layer_ids")
         else ()
     )
-    found = sum(engram) * (fields.count("engram_head_dim") if engram else 0)
+    params = sum(engram) * (fields.count("engram_head_dim") if engram else 0)
     if layers := fields.get("ple_layer_ids"):
         rows = fields.optional_count("ngram_vocab_size_base", maximum=most) or 20_000_000
-        found += len(layers) * rows * (fields.optional_count("ple_embed_dim") or hidden)
-    return found
+        params += len(layers) * rows * (fields.optional_count("ple_embed_dim") or hidden)
+    return params
 
 
 def _mtp_modules(fields: Fields) -> int:
@@ -538,16 +549,16 @@ def _mtp_modules(fields: Fields) -> int:
     DSpark has none."""
     if dspark_stages(fields):
         return 0
-    found = fields.optional_count(*_MTP_KEYS, maximum=64)
-    if found is None:
+    n_modules = fields.optional_count(*_MTP_KEYS, maximum=64)
+    if n_modules is None:
         # Configurations of some families do not state the modules that engines load for them.
         implied = (
             engine.mtp.models.get(fields.text("model_type"), 0)
             for engine in engines()
             if engine.mtp is not None
         )
-        found = max(implied, default=0)
-    return found if fields.flag("use_mtp", default=True) else 0
+        n_modules = max(implied, default=0)
+    return n_modules if fields.flag("use_mtp", default=True) else 0
 
 
 def _mtp_block(fields: Fields, dialect: Dialect, n_layers: int) -> MtpBlock | None:
@@ -555,10 +566,11 @@ def _mtp_block(fields: Fields, dialect: Dialect, n_layers: int) -> MtpBlock | No
     theirs, else None."""
 
     def stated(name: str) -> list[object] | None:
-        own = fields.get(f"mtp_{name}")
-        whole = fields.get(name)
-        found = own if own is not None else whole[n_layers:] if isinstance(whole, list) else None
-        return found if isinstance(found, list) and found else None
+        entries = fields.get(f"mtp_{name}")
+        all_layers = fields.get(name)
+        if entries is None and isinstance(all_layers, list):
+            entries = all_layers[n_layers:]
+        return entries if isinstance(entries, list) and entries else None
 
     blocks = stated("mlp_layer_types")
     kinds = stated("layer_types")
@@ -586,7 +598,8 @@ def _checked_against_name(
     """
     if DESIGN_SUFFIX.search(names[0]):
         return architecture
-    match = next((found for name in names if (found := _SIZE_IN_NAME.search(name))), None)
+    matches = (_SIZE_IN_NAME.search(name) for name in names)
+    match = next(filter(None, matches), None)
     if match is None:
         return architecture
     total_text, active_text, unit = match.groups()
@@ -651,59 +664,59 @@ def assumptions(fields: Fields, architecture: Architecture) -> list[str]:
 def _experts(fields: Fields, architecture: Architecture) -> list[str]:
     moe = architecture.moe
     model_type = fields.text("model_type")
-    said = []
+    sentences = []
     if moe is None:
         return []
     size = f"{gb(weight_bytes_by_component(architecture)['routed'])} of routed experts"
     own_width = expert_fields(fields).find("moe_intermediate_size", "expert_ffn_hidden_size")
     if own_width is None and model_type not in model_types().width_is_intermediate:
-        said.append(
+        sentences.append(
             f"moe_intermediate_size is missing: experts are taken to be {moe.expert_width} wide, "
             f"{size}"
         )
     if model_type in model_types().dense_start:
         if fields.find(*_DENSE_KEYS) is None:
-            said.append(
+            sentences.append(
                 f"first_k_dense_replace is missing: all {moe.count} layers are taken to route, "
                 f"{size}"
             )
         if fields.find(*SHARED_COUNT_KEYS, *SHARED_TOTAL_KEYS) is None and not moe.n_shared:
-            one = moe.count * moe.matrices * architecture.hidden_size * moe.expert_width
-            one_size = gb(one * BYTES_PER_WEIGHT[architecture.dtypes.shared])
-            said.append(
+            shared_params = moe.count * moe.matrices * architecture.hidden_size * moe.expert_width
+            shared_size = gb(shared_params * BYTES_PER_WEIGHT[architecture.dtypes.shared])
+            sentences.append(
                 "n_shared_experts is missing: none is counted, where one in each layer would be "
-                f"{one_size}"
+                f"{shared_size}"
             )
-    return said
+    return sentences
 
 
 def _attention(fields: Fields, architecture: Architecture) -> list[str]:
-    said = []
+    sentences = []
     model_type = fields.text("model_type")
     if fields.find(*_GROUPS) is None and any(mixer.kind == "full" for mixer in architecture.mixers):
         cache = gb(float(kv_bytes(architecture, 1_000_000)))
-        said.append(
+        sentences.append(
             f"num_key_value_heads is missing: as many as query heads, {cache} of cache per "
             "million tokens"
         )
     if fields.find(*_HEADS) is None and model_type.startswith(model_types().own_head_dim):
         size = gb(weight_bytes_by_component(architecture)["attention"])
-        said.append(
+        sentences.append(
             f"head_dim is missing: hidden_size / num_attention_heads is taken, {size} of "
             "attention weights"
         )
     if model_type.startswith("gemma4") and fields.find("global_head_dim") is None:
-        said.append(
+        sentences.append(
             "global_head_dim is missing: layers that see the whole context are taken to have "
             "heads of head_dim"
         )
-    return said
+    return sentences
 
 
 def _formats(fields: Fields, architecture: Architecture) -> list[str]:
-    said = []
+    sentences = []
     if fields.find("dtype", "torch_dtype", "quantization_config", "compression_config") is None:
-        said.append(
+        sentences.append(
             "torch_dtype is missing: weights are taken to be in bf16, "
             f"{gb(weight_bytes(architecture))} in all"
         )
@@ -718,5 +731,5 @@ def _formats(fields: Fields, architecture: Architecture) -> list[str]:
             if architecture.tie_embeddings
             else "the output has its own table"
         )
-        said.append(f"tie_word_embeddings is missing: {how}, {gb(table)} each")
-    return said
+        sentences.append(f"tie_word_embeddings is missing: {how}, {gb(table)} each")
+    return sentences

@@ -83,7 +83,7 @@ def model_types() -> ModelTypes:
 @functools.cache
 def dialects() -> dict[str, Dialect]:
     """Dialects by model_type."""
-    return {name: one for one in model_types().dialects for name in one.types}
+    return {name: dialect for dialect in model_types().dialects for name in dialect.types}
 
 
 @functools.cache
@@ -95,7 +95,7 @@ def layer_names() -> dict[str, LayerKind]:
 @functools.cache
 def refused() -> dict[str, str]:
     """Reasons why a type cannot be imported, by model_type."""
-    return {name: one.why for one in model_types().refused for name in one.types}
+    return {name: refusal.why for refusal in model_types().refused for name in refusal.types}
 
 
 NESTED_KEYS = ("text_config", "llm_config", "language_config", "thinker_config")
@@ -154,8 +154,8 @@ def projection_of(pattern: str) -> str | None:
     none."""
     if component_of(pattern) != "attention":
         return None
-    found = _PROJECTION.search(_plain(pattern))
-    return found.group(1) if found else None
+    match = _PROJECTION.search(_plain(pattern))
+    return match.group(1) if match else None
 
 
 def is_output_head(pattern: str) -> bool:
@@ -177,20 +177,22 @@ def kept_parts(names: Iterable[str], layers: Layers, whole_block: Collection[str
     """Parts that an ignore list keeps in 16 bits. `whole_block`: what a pattern that names all of
     `mlp` speaks of."""
     everywhere: set[str] = set()
-    named: dict[str, set[int]] = {part: set() for part in MATRICES}
+    layers_of_part: dict[str, set[int]] = {part: set() for part in MATRICES}
     for name in names:
         for part in _parts_of(name, whole_block):
             number = _layer(name)
             if number is None:
                 everywhere.add(part)
-            elif part in named:
-                named[part].add(number)
-    return everywhere | {part for part, found in named.items() if _most(found, layers[part])}
+            elif part in layers_of_part:
+                layers_of_part[part].add(number)
+    return everywhere | {
+        part for part, numbers in layers_of_part.items() if _most(numbers, layers[part])
+    }
 
 
 def kept_projections(names: Collection[str], layers: Layers) -> set[str]:
     """Attention projections that an ignore list keeps in 16 bits one by one."""
-    found: dict[str, set[int]] = {}
+    layers_of_projection: dict[str, set[int]] = {}
     everywhere: set[str] = set()
     for name in names:
         projection = projection_of(name)
@@ -198,11 +200,11 @@ def kept_projections(names: Collection[str], layers: Layers) -> set[str]:
         if projection is not None and number is None:
             everywhere.add(projection)
         elif projection is not None and number is not None:
-            found.setdefault(projection, set()).add(number)
+            layers_of_projection.setdefault(projection, set()).add(number)
     softmax = layers["attention"] - layers["linear"]
     return everywhere | {
         name
-        for name, numbers in found.items()
+        for name, numbers in layers_of_projection.items()
         if _most(
             numbers,
             layers["linear"] if name.startswith("in_proj") or name == "out_proj" else softmax,
@@ -215,8 +217,8 @@ def _plain(pattern: str) -> str:
 
 
 def _layer(name: str) -> int | None:
-    found = _LAYER_NUMBER.search(name.replace("\\", ""))
-    return int(found.group(1)) if found else None
+    match = _LAYER_NUMBER.search(name.replace("\\", ""))
+    return int(match.group(1)) if match else None
 
 
 def _parts_of(name: str, whole_block: Collection[str]) -> Collection[str]:

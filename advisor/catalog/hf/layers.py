@@ -60,8 +60,8 @@ def _listed(fields: Fields, n_layers: int) -> list[LayerKind] | None:
             if kind is None:
                 fields.refuse(
                     f"{key}[{i}] is {str(name)[:40]!r}, expected one of "
-                    f"{', '.join(sorted(layer_names()))}; "
-                    "write the nearest kind that this list knows"
+                    f"{', '.join(sorted(layer_names()))}; write the nearest kind that this list "
+                    "knows"
                 )
             kinds.append(kind)
         return kinds
@@ -97,8 +97,7 @@ def _kimi_delta_layers(block: Fields, n_layers: int) -> list[LayerKind]:
     if any(layer > n_layers - 1 + first for layer in (*linear, *full)):
         block.refuse(
             f"kda_layers and full_attn_layers name both layer 0 and layer {n_layers} of "
-            f"{n_layers} layers; expected "
-            f"{first} to {n_layers - 1 + first}; correct the lists"
+            f"{n_layers} layers; expected {first} to {n_layers - 1 + first}; correct the lists"
         )
     return ["linear" if i + first in linear else "full" for i in range(n_layers)]
 
@@ -236,16 +235,16 @@ def expert_count(fields: Fields, n_layers: int, warnings: list[str]) -> int:
     source = expert_fields(fields)
     if not fields.flag("enable_moe_block", default=True) or not fields.flag("is_moe", default=True):
         return 0
-    found = source.collapsed(
+    n_experts = source.collapsed(
         *EXPERT_COUNT_KEYS, minimum=0, maximum=MAX_EXPERTS, warnings=warnings, n_layers=n_layers
     )
-    if found is None and source.find(*TOP_K_KEYS) and source.find("moe_intermediate_size"):
+    if n_experts is None and source.find(*TOP_K_KEYS) and source.find("moe_intermediate_size"):
         raise AdvisorError(
             f"{source.where}: {source.find(*TOP_K_KEYS)} and moe_intermediate_size describe "
-            "routed experts, but their "
-            f"number is missing; expected one of {', '.join(EXPERT_COUNT_KEYS)}"
+            "routed experts, but their number is missing; expected one of "
+            f"{', '.join(EXPERT_COUNT_KEYS)}"
         )
-    return 0 if found is None or found <= 1 else found
+    return 0 if n_experts is None or n_experts <= 1 else n_experts
 
 
 def ffn_kinds(fields: Fields, n_experts: int, n_layers: int) -> list[FfnKind]:
@@ -283,8 +282,7 @@ def _routed_layers(fields: Fields, n_layers: int) -> list[bool]:
             if name not in (*_SPARSE_NAMES, "dense"):
                 fields.refuse(
                     f"mlp_layer_types[{i}] is {str(name)[:40]!r}, expected dense, sparse, moe or "
-                    "hash_moe; "
-                    "correct the list"
+                    "hash_moe; correct the list"
                 )
         return [name in _SPARSE_NAMES for name in names]
     chosen = _enumerated(fields, n_layers)
@@ -374,9 +372,8 @@ def _refuse_shared_banks(fields: Fields, count: int, n_experts: int) -> None:
         )
         fields.refuse(
             f"{stated}: its {count} routed layers share {banks} banks of {n_experts} experts, "
-            "which is not modelled: a "
-            f"bank for each layer would be {count / banks:g} times their weights; expected "
-            "experts of each layer's own"
+            f"which is not modelled: a bank for each layer would be {count / banks:g} times their "
+            "weights; expected experts of each layer's own"
         )
 
 
@@ -416,8 +413,8 @@ def build_moe(
     zero = fields.optional_count("zero_expert_num", maximum=MAX_EXPERTS) or 0
     if active > n_experts + zero:
         fields.refuse(
-            f"experts per token {active} exceeds the {n_experts} routed experts; "
-            f"expected 1 to {n_experts}; correct {source.find(*TOP_K_KEYS)}"
+            f"experts per token {active} exceeds the {n_experts} routed experts; expected 1 to "
+            f"{n_experts}; correct {source.find(*TOP_K_KEYS)}"
         )
     width = source.collapsed(
         *EXPERT_WIDTH_KEYS, minimum=1, maximum=MAX_WIDTH, warnings=warnings, n_layers=n_layers
@@ -459,12 +456,12 @@ def _shared(
     if dialect.shared == "count_only":
         used = count if fields.flag("use_mixed_mlp_moe", default=True) else 0
         return used or 0, (used or 0) * width
-    own = fields.optional_count("moe_shared_expert_intermediate_size")
+    stated_width = fields.optional_count("moe_shared_expert_intermediate_size")
     if dialect.shared == "own_width":
-        return count or 0, (count or 0) * (own or width)
+        return count or 0, (count or 0) * (stated_width or width)
     total = fields.collapsed(*SHARED_TOTAL_KEYS, **limits, warnings=warnings, n_layers=n_layers)
     if total is None:
-        total = own
+        total = stated_width
     if total is None:
         return count or 0, (count or 0) * width
     if total == 0 or count == 0:

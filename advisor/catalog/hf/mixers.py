@@ -6,7 +6,7 @@ from __future__ import annotations
 from advisor.catalog.hf.dialects import Dialect, LayerKind
 from advisor.catalog.hf.fields import MAX_CONTEXT, MAX_HEADS, Fields
 from advisor.catalog.hf.layers import compress_ratios, is_compressed
-from advisor.physics.architecture import Mixer
+from advisor.physics.architecture import Mixer, MixerKind
 
 _DEFAULT_COMPRESSION = {"compressed_sparse_attention": 4, "heavily_compressed_attention": 128}
 
@@ -31,15 +31,17 @@ def build_mixers(
         heads = heads_by_layer[i] if heads_by_layer else None
         key = (kind, i in shared_index, i in sparse_layers, ratio, heads, i in sharing)
         if key not in built:
-            made = _one_mixer(
+            layer_mixer = _one_mixer(
                 fields, dialect, hidden, kind, i in shared_index, i in sparse_layers, ratio, heads
             )
-            made = _without_cache(fields, hidden, made) if i in sharing else made
+            layer_mixer = (
+                _without_cache(fields, hidden, layer_mixer) if i in sharing else layer_mixer
+            )
             wider = {
-                name: getattr(made, name) + streams
+                name: getattr(layer_mixer, name) + streams
                 for name in ("projection_params", "replicated_params")
             }
-            built[key] = made.model_copy(update=wider) if streams else made
+            built[key] = layer_mixer.model_copy(update=wider) if streams else layer_mixer
         groups[built[key]] = groups.get(built[key], 0) + 1
     return tuple(mixer.model_copy(update={"count": count}) for mixer, count in groups.items())
 
@@ -159,7 +161,7 @@ def _key_value_heads(fields: Fields, heads: int, *first: str) -> int:
         return 1  # Falcon states num_kv_heads all the same
     block = fields.block("attn_config")
     nested = block.optional_count("kv_n_heads", minimum=1, maximum=MAX_HEADS) if block else None
-    found = fields.optional_count(
+    kv_heads = fields.optional_count(
         *first,
         "num_key_value_heads",
         "num_attention_groups",
@@ -168,7 +170,7 @@ def _key_value_heads(fields: Fields, heads: int, *first: str) -> int:
         minimum=1,
         maximum=MAX_HEADS,
     )
-    return found or nested or heads
+    return kv_heads or nested or heads
 
 
 def _head_dim(fields: Fields, hidden: int, heads: int, *first: str) -> int:
@@ -180,8 +182,7 @@ def _head_dim(fields: Fields, hidden: int, heads: int, *first: str) -> int:
     if hidden % heads:
         fields.refuse(
             f"hidden_size {hidden} is not divisible by num_attention_heads {heads} and head_dim "
-            "is missing; "
-            "expected one of the two; add head_dim or correct the head count"
+            "is missing; expected one of the two; add head_dim or correct the head count"
         )
     return hidden // heads
 
@@ -199,7 +200,7 @@ def _grouped_query(
     sliding = kind == "sliding"
     has_global = fields.find("global_head_dim") is not None
     heads = heads_of_layer or query_heads(fields)
-    own: tuple[str, ...] = ("swa_",) if sliding else (("global_",) if has_global else ())
+    prefixes: tuple[str, ...] = ("swa_",) if sliding else (("global_",) if has_global else ())
     other = fields.block("attention_other_setting") if sliding else None
     if other is not None:
         heads = other.optional_count("num_attention_heads", minimum=1, maximum=MAX_HEADS) or heads
@@ -210,13 +211,13 @@ def _grouped_query(
         heads = (
             fields.optional_count("swa_num_attention_heads", minimum=1, maximum=MAX_HEADS) or heads
         )
-    head_dim = _head_dim(fields, hidden, heads, *(f"{prefix}head_dim" for prefix in own))
-    own_groups = (
+    head_dim = _head_dim(fields, hidden, heads, *(f"{prefix}head_dim" for prefix in prefixes))
+    group_keys = (
         ("swa_num_key_value_heads",)
         if sliding
         else (("num_global_key_value_heads",) if has_global else ())
     )
-    groups = groups or _key_value_heads(fields, heads, *own_groups)
+    groups = groups or _key_value_heads(fields, heads, *group_keys)
     if heads % groups:
         fields.refuse(
             f"num_attention_heads {heads} is not a multiple of num_key_value_heads {groups}; "
@@ -336,11 +337,19 @@ def _latent(
     index = (
         _index_params(fields, hidden, query_rank or hidden) if sparse and not index_shared else 0
     )
-    pooled = (
-        fields.optional_count("index_kpool", minimum=1, maximum=MAX_CONTEXT) or 1
-    )  # tokens of one index key
+    # Tokens of one index key.
+    pooled = fields.optional_count("index_kpool", minimum=1, maximum=MAX_CONTEXT) or 1
+    kind: MixerKind = "mla"
+    window_tokens = None
+    if sparse:
+        kind = "sparse"
+        window_tokens = fields.count("index_topk")
+    elif sliding:
+        kind = "sliding"
+        window_tokens = window_of(fields)
+    index_elements = -(-fields.count("index_head_dim") // pooled) if index else 0
     return Mixer(
-        kind="sparse" if sparse else "sliding" if sliding else "mla",
+        kind=kind,
         count=1,
         projection_params=params + index + hidden,
         replicated_params=query_down + key_value_down + index,
@@ -349,12 +358,8 @@ def _latent(
         query_heads=heads,
         flops_per_head_and_key=2 * (2 * latent + rope),
         prompt_flops_per_head_and_key=0 if sparse else 2 * (nope + rope + value_dim),
-        window_tokens=fields.count("index_topk")
-        if sparse
-        else window_of(fields)
-        if sliding
-        else None,
-        index_elements_per_token=-(-fields.count("index_head_dim") // pooled) if index else 0,
+        window_tokens=window_tokens,
+        index_elements_per_token=index_elements,
     )
 
 
@@ -423,12 +428,12 @@ def _compression_rate(fields: Fields, kind: LayerKind) -> int:
     if name is None:
         fields.refuse(
             "a layer of full attention stands among compressed ones; expected "
-            "compressed_sparse_attention, "
-            "heavily_compressed_attention or sliding_attention in layer_types; correct the list"
+            "compressed_sparse_attention, heavily_compressed_attention or sliding_attention in "
+            "layer_types; correct the list"
         )
     rates = fields.block("compress_rates")
-    found = rates.optional_count(name, minimum=1, maximum=1_000_000) if rates else None
-    return found or _DEFAULT_COMPRESSION[name]
+    rate = rates.optional_count(name, minimum=1, maximum=1_000_000) if rates else None
+    return rate or _DEFAULT_COMPRESSION[name]
 
 
 def linear_mixer(fields: Fields, hidden: int) -> Mixer:
@@ -455,9 +460,8 @@ def linear_mixer(fields: Fields, hidden: int) -> Mixer:
     if not lightning:
         fields.refuse(
             "there are linear-attention layers but none of the keys that size them "
-            "(linear_num_value_heads, "
-            "linear_attn_config, linear_num_heads, mamba_num_heads, mamba_d_state, conv_L_cache); "
-            "add them, or download the model's complete config.json"
+            "(linear_num_value_heads, linear_attn_config, linear_num_heads, mamba_num_heads, "
+            "mamba_d_state, conv_L_cache); add them, or download the model's complete config.json"
         )
     return _lightning(fields, hidden)
 

@@ -83,13 +83,20 @@ def checkpoint_formats(
         projections = _projections(block, base, formats["attention"], layers, latent)
         cache = _cache_dtype(block)
         scheme = _activation_scheme(block)
-    named = next(
-        (each for each in (fields, block) if each is not None and each.text("expert_dtype")), fields
+    dtype_source = next(
+        (
+            source
+            for source in (fields, block)
+            if source is not None and source.text("expert_dtype")
+        ),
+        fields,
     )
-    expert = named.text("expert_dtype").lower()  # DeepSeek-V4.1 has it in quantization_config
+    expert = dtype_source.text(
+        "expert_dtype"
+    ).lower()  # DeepSeek-V4.1 has it in quantization_config
     if expert:
         if expert not in _FLOATS:
-            named.fail("expert_dtype", f"one of {', '.join(_FLOATS)}")
+            dtype_source.fail("expert_dtype", f"one of {', '.join(_FLOATS)}")
         blocked = formats["attention"] == "fp8_block"
         if formats["routed"] not in ("nvfp4", "mxfp4", "int4"):
             formats["routed"] = (
@@ -135,18 +142,18 @@ def _quantised(
     if layered:
         start = _named_format(block, method) if _on_top_of_fp8(block) else None
         return {**(dict.fromkeys(MATRICES, start) if start else {}), **layered}
-    found = _named_format(block, method)
-    if found is None:
+    block_dtype = _named_format(block, method)
+    if block_dtype is None:
         warnings.append(
             f"quantisation method {method[:40]!r} is not known; the weights are counted as {base}"
         )
         return {}
     ignored = _ignored(block)
-    formats = dict.fromkeys(("routed",) if method == "mxfp4" else MATRICES, found)
+    formats = dict.fromkeys(("routed",) if method == "mxfp4" else MATRICES, block_dtype)
     if method == "compressed-tensors" and not any(is_output_head(name) for name in ignored):
-        formats["lm_head"] = found
-    kept = kept_parts(ignored, layers, whole_block)
-    return {name: dtype for name, dtype in formats.items() if name not in kept}
+        formats["lm_head"] = block_dtype
+    unquantized = kept_parts(ignored, layers, whole_block)
+    return {name: dtype for name, dtype in formats.items() if name not in unquantized}
 
 
 def _on_top_of_fp8(block: Fields) -> bool:
@@ -164,29 +171,33 @@ def _projections(
     """Attention projections in another format than most of attention. `latent`: multi-head latent
     attention."""
     ignored = _ignored(block)
-    kept = kept_projections(ignored, layers)
-    formats: dict[str, WeightDtype] = dict.fromkeys(kept, base)
+    unquantized = kept_projections(ignored, layers)
+    formats: dict[str, WeightDtype] = dict.fromkeys(unquantized, base)
     for projection, tally in _tally(block, projection_of).items():
         formats[projection] = max(tally, key=lambda dtype: tally[dtype])
-    found = _named_format(block, block.text("quant_method").lower())
-    whole = any(
+    block_dtype = _named_format(block, block.text("quant_method").lower())
+    ignores_all_attention = any(
         component_of(name) == "attention" and projection_of(name) is None for name in ignored
     )
-    if found is not None and kept and attention == base and not whole:
-        every = _LATENT_PROJECTIONS if latent else _PROJECTIONS
-        formats.update(dict.fromkeys((name for name in every if name not in kept), found))
+    if block_dtype is not None and unquantized and attention == base and not ignores_all_attention:
+        all_projections = _LATENT_PROJECTIONS if latent else _PROJECTIONS
+        formats.update(
+            dict.fromkeys(
+                (name for name in all_projections if name not in unquantized), block_dtype
+            )
+        )
     return {name: dtype for name, dtype in sorted(formats.items()) if dtype != attention}
 
 
 def _cache_dtype(block: Fields) -> CacheDtype | None:
     """ModelOpt's kv_cache_quant_algo, or compressed-tensors' kv_cache_scheme. None for what is not
     known."""
-    named = block.get("kv_cache_quant_algo", "kv_cache_scheme")
-    if isinstance(named, str):
+    scheme = block.get("kv_cache_quant_algo", "kv_cache_scheme")
+    if isinstance(scheme, str):
         known: dict[str, CacheDtype] = {"FP8": "fp8", "INT8": "int8", "NVFP4": "nvfp4"}
-        return known.get(named.upper())
-    if isinstance(named, dict) and named.get("num_bits") == 8:
-        return "int8" if "int" in str(named.get("type") or "").lower() else "fp8"
+        return known.get(scheme.upper())
+    if isinstance(scheme, dict) and scheme.get("num_bits") == 8:
+        return "int8" if "int" in str(scheme.get("type") or "").lower() else "fp8"
     return None
 
 
@@ -205,14 +216,14 @@ def _activation_scheme(block: Fields) -> ActivationScheme | None:
     """activation_scheme as stated. Else of the first 8-bit group (compressed-tensors, Quark), else
     of the method."""
     stated: dict[str, ActivationScheme] = {"static": "static", "dynamic": "dynamic"}
-    if found := stated.get(block.text("activation_scheme").lower()):
-        return found
+    if scheme := stated.get(block.text("activation_scheme").lower()):
+        return scheme
     for weights, inputs in _groups(block):
         if weights.get("num_bits") == 8 or "8" in str(weights.get("dtype") or ""):
             on_call = inputs.get("dynamic", inputs.get("is_dynamic"))
             return None if on_call is None else "dynamic" if on_call else "static"
-    named = block.text("quant_algo").upper(), block.text("quant_method").lower()
-    return next((_SCHEME_OF[name] for name in named if name in _SCHEME_OF), None)
+    methods = block.text("quant_algo").upper(), block.text("quant_method").lower()
+    return next((_SCHEME_OF[name] for name in methods if name in _SCHEME_OF), None)
 
 
 def _groups(block: Fields) -> Iterable[tuple[dict[str, Any], dict[str, Any]]]:
@@ -308,9 +319,9 @@ def _named_layers(block: Fields) -> Iterable[tuple[str, WeightDtype | None]]:
     for group in groups.values.values() if groups else ():
         targets = group.get("targets") if isinstance(group, dict) else None
         if isinstance(targets, list):
-            alone = {"config_groups": {"group": group}, "format": block.get("format")}
-            found = _group_format(Fields(alone, block.where))
-            yield from ((target, found) for target in targets if isinstance(target, str))
+            single_group = {"config_groups": {"group": group}, "format": block.get("format")}
+            dtype = _group_format(Fields(single_group, block.where))
+            yield from ((target, dtype) for target in targets if isinstance(target, str))
 
 
 def _tally(
@@ -318,11 +329,11 @@ def _tally(
 ) -> dict[str, dict[WeightDtype, int]]:
     """How often each part that `part_of` finds in a name is listed in each format."""
     tally: dict[str, dict[WeightDtype, int]] = {}
-    for name, found in _named_layers(block):
+    for name, dtype in _named_layers(block):
         part = part_of(name)
-        if part is not None and found is not None:
+        if part is not None and dtype is not None:
             counts = tally.setdefault(part, {})
-            counts[found] = counts.get(found, 0) + 1
+            counts[dtype] = counts.get(dtype, 0) + 1
     return tally
 
 

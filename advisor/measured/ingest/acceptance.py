@@ -105,10 +105,9 @@ def conditional_rates(share_of_rounds: ArrayLike) -> Array:
         i = int(np.argmax(wrong))
         raise AdvisorError(
             f"position {i + 1} is accepted in {share[i]:.4g} of the rounds and the one before it "
-            f"in {before[i]:.4g}; "
-            "a round accepts a token only with all before it, so shares of rounds fall from at "
-            "most 1 (if yours are "
-            "given the tokens before, say that they are conditional)"
+            f"in {before[i]:.4g}; a round accepts a token only with all before it, so shares of "
+            "rounds fall from at most 1 (if yours are given the tokens before, say that they are "
+            "conditional)"
         )
     return np.divide(share, before, out=np.zeros_like(share), where=before > 0)
 
@@ -250,8 +249,7 @@ def _since(name: str, now: Series, earlier_name: str, before: Series) -> Series:
         if now[key] < count:
             raise AdvisorError(
                 f"{key[0]} fell from {count:.12g} in {earlier_name} to {now[key]:.12g} in {name}; "
-                "the server was "
-                "restarted between them, or the two files are in the wrong order"
+                "the server was restarted between them, or the two files are in the wrong order"
             )
     return {
         key: count - before.get(key, 0.0) for key, count in now.items() if key[0] not in _GAUGES
@@ -315,8 +313,8 @@ def _warnings(counters: Series, drafts: float, accepted: Array, error: float) ->
     if proposed and proposed < (1 - _DISAGREE) * drafts * len(accepted):
         notes.append(
             f"a round drafted {proposed / drafts:.2f} tokens on average, not {len(accepted)}: "
-            "tokens that were not "
-            "drafted count as refused, so the rates hold for this mix of draft lengths"
+            "tokens that were not drafted count as refused, so the rates hold for this mix of "
+            "draft lengths"
         )
     if total and abs(accepted.sum() / total - 1) > _DISAGREE:
         notes.append(
@@ -326,8 +324,7 @@ def _warnings(counters: Series, drafts: float, accepted: Array, error: float) ->
     if error > SAME_RUN_LOG_SD:
         notes.append(
             f"only {drafts:,.0f} rounds: their sampling error of {error:.1%} is wider than the "
-            f"{SAME_RUN_LOG_SD:.0%} "
-            "that the band assumes; count more"
+            f"{SAME_RUN_LOG_SD:.0%} that the band assumes; count more"
         )
     return notes
 
@@ -384,9 +381,8 @@ def read_acceptance_file(
     if lacking:
         raise AdvisorError(
             f"{name} has no counter {lacking[0]}; expected the text of GET /metrics of a vLLM "
-            "server (engine V1) or of "
-            "SGLang with speculative decoding on, a list of acceptance rates, or JSON with an "
-            "acceptance histogram"
+            "server (engine V1) or of SGLang with speculative decoding on, a list of acceptance "
+            "rates, or JSON with an acceptance histogram"
         )
     return _from_counters(name, counters, f"vLLM metrics, {source}")
 
@@ -463,9 +459,8 @@ def _from_json(name: str, sample: FileSample) -> AcceptanceRates:
     if not summed:
         raise AdvisorError(
             f"{name} is JSON without an acceptance histogram ({' or '.join(_HISTOGRAMS)}, which "
-            "AIPerf writes with "
-            "vLLM's --per-request-spec-decode-metrics); expected the text of GET /metrics, a "
-            "list, or a histogram"
+            "AIPerf writes with vLLM's --per-request-spec-decode-metrics); expected the text of "
+            "GET /metrics, a list, or a histogram"
         )
     return rates_from_histogram(summed, f"acceptance histogram, {shorten(name)}")
 
@@ -533,8 +528,8 @@ def _from_curve(name: str, text: str) -> AcceptanceRates:
     if len(curves) != 1:
         labels = ", ".join(map(shorten, list(curves)[:6])) or "none"
         raise AdvisorError(
-            f"{name} holds {len(curves)} curves of accepted length by K ({labels}); keep the lines "
-            "of one"
+            f"{name} holds {len(curves)} curves of accepted length by K ({labels}); keep the "
+            "lines of one"
         )
     ((label, lengths),) = curves.items()
     k = max(lengths)
@@ -546,8 +541,8 @@ def _from_curve(name: str, text: str) -> AcceptanceRates:
     shares = falling(np.diff([1.0, *(lengths[i] for i in range(1, k + 1))]))
     rates = conditional_rates(np.clip(shares, 0.0, 1.0))
     warning = (
-        "from accepted lengths that were measured at each K apart; shares that rose with "
-        "position were averaged"
+        "from accepted lengths that were measured at each K apart; shares that rose with position "
+        "were averaged"
     )
     return AcceptanceRates(
         tuple(rates.tolist()), None, None, f"golden acceptance lengths, {label}", (warning,)

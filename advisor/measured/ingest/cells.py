@@ -607,7 +607,6 @@ def unit_hints(unknown: Iterable[str]) -> list[str]:
     """A sentence for each unknown header that would be a time column if it named its unit."""
     return [
         f"column {header!r} was ignored because its unit is unknown; name it "
-        f"{header_key(header)}_ms or "
-        f"{header_key(header)}_s, or say --map {TIMES}=ms"
+        f"{header_key(header)}_ms or {header_key(header)}_s, or say --map {TIMES}=ms"
         for header in bare_times(unknown)
     ]

@@ -158,8 +158,7 @@ def _swap_hint(rule: CheckRule, values: Values, broken: np.ndarray) -> str:
         return ""
     return (
         f"{first} and {second} look swapped: {int(broken.sum()):,} of {int(known.sum()):,} rows "
-        "fit only the other way "
-        "round; exchange the two headers"
+        "fit only the other way round; exchange the two headers"
     )
 
 
@@ -203,8 +202,8 @@ def misplaced_columns(
     numbers = [name for name, part in share.items() if name in names and part > 1 - SWAP_SHARE]
     if len(words) == 1 and len(numbers) == 1:
         reason = (
-            f"{words[0]} holds words and {numbers[0]} holds numbers: they look swapped; "
-            "exchange the two headers"
+            f"{words[0]} holds words and {numbers[0]} holds numbers: they look swapped; exchange "
+            "the two headers"
         )
         return [Swap((words[0], numbers[0]), reason)]
     return []
@@ -290,8 +289,8 @@ def _rate_above_batch(v: Values, eligible: np.ndarray) -> Iterator[Contradiction
     factor = float(np.median(share[broken]))
     reason = (
         f"the rate is {factor:,.3g} times batch_size / tpot_s in the median of "
-        f"{counted(int(broken.sum()), 'row')}, "
-        f"more than the batch can give; {_hint(v, broken, factor)}"
+        f"{counted(int(broken.sum()), 'row')}, more than the batch can give; "
+        f"{_hint(v, broken, factor)}"
     )
     yield Contradiction(("output_tok_per_s", "tpot_s", "batch_size"), broken, reason)
 
@@ -324,8 +323,8 @@ def _rate_below_batch(v: Values, eligible: np.ndarray) -> Iterator[tuple[np.ndar
         text += "is output_tok_per_s per GPU? It has to be the total of all GPUs"
     else:
         text += (
-            "is tpot_s a time per token, was batch_size really running, is the rate the total "
-            "of all GPUs?"
+            "is tpot_s a time per token, was batch_size really running, is the rate the total of "
+            "all GPUs?"
         )
     yield low, text
 
@@ -385,8 +384,7 @@ def _round_as_token(frame: pd.DataFrame, v: Values) -> Iterator[tuple[np.ndarray
             same,
             (
                 "step_time_s equals tpot_s although a round gives several tokens; one of them is "
-                "the "
-                "other's"
+                "the other's"
             ),
         )
     apart = comparable & ~same & (np.abs(np.log(ratio / v["accepted_length"])) > np.log(IMPOSSIBLE))
@@ -405,8 +403,8 @@ def _queued(frame: pd.DataFrame, v: Values) -> Iterator[tuple[np.ndarray, str]]:
         yield (
             queued,
             f"requests queued: {typical:.2g} waited for their first token or were prefilled for "
-            "each one that decoded; "
-            "their prefills also slow the decoding, so compare at a lower request rate",
+            "each one that decoded; their prefills also slow the decoding, so compare at a lower "
+            "request rate",
         )
 
 
@@ -438,8 +436,7 @@ def _seconds_as_ms(v: Values) -> Iterator[tuple[np.ndarray, str]]:
                 quick,
                 (
                     f"{name[:-2]} is below {QUICKEST_S * 1e3:g} ms: is it in seconds under a "
-                    "header "
-                    "in ms?"
+                    "header in ms?"
                 ),
             )
             return
@@ -460,8 +457,8 @@ def _stated_speedups(frame: pd.DataFrame, v: Values) -> Iterator[tuple[np.ndarra
         yield (
             inverse,
             (
-                "speedup is the inverse of what the baseline rows give: time with drafts over time "
-                "without"
+                "speedup is the inverse of what the baseline rows give: time with drafts over "
+                "time without"
             ),
         )
     elif apart.any():

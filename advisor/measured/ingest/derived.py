@@ -423,8 +423,7 @@ def match_baselines(frame: pd.DataFrame, unstated_fits: bool = True) -> tuple[pd
     if n := int(unsaid.sum()):
         sentences.append(
             f"no speedup follows in {counted(n, 'row')} until metric says what baseline_value and "
-            "sd_value count: "
-            f"{', '.join(METRICS)}"
+            f"sd_value count: {', '.join(METRICS)}"
         )
     if untimed := int((drafting & ~timed & ~unsaid).sum()):
         sentences.append(
@@ -588,8 +587,7 @@ def _matched(ok: np.ndarray, baselines: _Found) -> list[str]:
         names = ", ".join(_title(name) for name in baselines.unstated)
         sentences.append(
             f"in {counted(n_unstated, 'row')} of these one of the two runs does not state all of "
-            f"it ({names}): "
-            "taken as the same"
+            f"it ({names}): taken as the same"
         )
     return sentences
 
@@ -623,8 +621,7 @@ def _unmatched(frame: pd.DataFrame, rows: np.ndarray) -> list[str]:
     if not names and not any(pd.notna(other[name]) and pd.notna(row[name]) for name in _COMPARED):
         return [
             f"{text}line {other.name} is the run without drafts of line {line}, but both state no "
-            "figure of one kind; "
-            "give a time per output token, or a rate, of both"
+            "figure of one kind; give a time per output token, or a rate, of both"
         ]
     if not names:
         return [
@@ -637,8 +634,7 @@ def _unmatched(frame: pd.DataFrame, rows: np.ndarray) -> list[str]:
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return [
         f"{text}the nearest run without drafts (line {other.name}) differs from line {line} in "
-        f"{differences}{more}; fill in "
-        f"what is not stated, or {add}"
+        f"{differences}{more}; fill in what is not stated, or {add}"
     ]
 
 

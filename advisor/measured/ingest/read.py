@@ -234,8 +234,8 @@ def _within_range(
         values = numbers[column.name]
         broken = outside_range(values, column)
         reason = (
-            f"computed from this row, and outside the range of {column.name} "
-            f"({column.range_text} {column.unit})"
+            f"computed from this row, and outside the range of {column.name} ({column.range_text} "
+            f"{column.unit})"
         )
         for row in np.flatnonzero(broken):
             more.append(Reject(int(frame.index[row]), column.name, f"{values[row]:.6g}", reason))
@@ -262,8 +262,8 @@ def detect(sample: Sample) -> Format:
         raise AdvisorError(f"{sample.name} is not recognised: {near}")
     raise AdvisorError(
         f"{sample.name} is not recognised: {_seen(sample)}; expected a benchmark's own result "
-        "file (docs/formats.md "
-        "lists them) or a table with a line of headers, or say --map theirs=ours"
+        "file (docs/formats.md lists them) or a table with a line of headers, or say --map "
+        "theirs=ours"
     )
 
 
@@ -289,8 +289,7 @@ def why_unusable(sample: Sample) -> str | None:
     if bodies and all("BLOCK_SIZE_M" in body for body in bodies):
         return (
             "it is a tuned kernel configuration, which holds block sizes and no latency; send the "
-            "log of benchmark_moe "
-            "run without --tune, which prints kernel times"
+            "log of benchmark_moe run without --tune, which prints kernel times"
         )
     if {"benchmark", "model", "metric"} <= keys:
         return (
@@ -360,8 +359,8 @@ def read_given(name: str, data: bytes, columns: Mapping[str, str] | None = None)
         sample = open_upload(file_name, data)
         if sample.kind != "text":
             raise AdvisorError(
-                f"{file_name} is not a CSV file with a header line; expected a table of "
-                "measured points"
+                f"{file_name} is not a CSV file with a header line; expected a table of measured "
+                "points"
             )
         renamed, _, decimal_comma = _answers(columns or {})
         headers = tuple(cell.strip() for cell in one_row_a_k(sample).header)

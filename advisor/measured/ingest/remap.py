@@ -357,8 +357,7 @@ def rename_headers(sample: Sample, columns: Mapping[str, str]) -> Sample:
         ):
             raise AdvisorError(
                 f"{shorten(ours)!r} is no column that is understood; see the column list, and "
-                "give times a unit "
-                "as in tpot_ms"
+                "give times a unit as in tpot_ms"
             )
         _check_unit(sample.name, theirs, bare)
     stripped = {theirs.strip(): ours.strip() for theirs, ours in columns.items()}
@@ -393,8 +392,7 @@ def _check_twice(name: str, columns: Mapping[str, str]) -> None:
             label = target_label(re.sub(r" k\d+$", "", ours)).rpartition(" (")[0]
             raise AdvisorError(
                 f"{name}: {first!r} and {others[0]!r} are both to be read as {label!r}; keep one "
-                "of them, or write "
-                "into each header the K that it is of, as in K=3"
+                "of them, or write into each header the K that it is of, as in K=3"
             )
 
 
@@ -416,8 +414,8 @@ def _check_unit(name: str, theirs: str, ours: str) -> None:
     if unit != target_unit[1]:
         raise AdvisorError(
             f"{name}: the header {shorten(theirs)!r} says {unit}, and {ours.strip()} is in "
-            f"{target_unit[1]}; map it to "
-            f"{header_key(ours).removesuffix(target_unit[1])}{unit}, or correct the header"
+            f"{target_unit[1]}; map it to {header_key(ours).removesuffix(target_unit[1])}{unit}, "
+            "or correct the header"
         )
 
 
@@ -598,9 +596,8 @@ def _near_format(record: Mapping[str, Any]) -> str | None:
         )
         text = (
             f"it is nearly {known_format.name}: it has "
-            f"{', '.join(_found(record, wanted) for wanted in have)}, and lacks "
-            f"{missing}. Send the file as the tool wrote it, or name its fields with --map "
-            "theirs=ours"
+            f"{', '.join(_found(record, wanted) for wanted in have)}, and lacks {missing}. Send "
+            "the file as the tool wrote it, or name its fields with --map theirs=ours"
         )
         best = (share, len(have), text)
     return None if best is None else best[2]

@@ -111,8 +111,7 @@ class UnknownName:
         )
         return (
             f"{self.column} {shorten(self.text)!r} fits no single known id: {where} kept, but not "
-            "predicted until you "
-            "choose one"
+            "predicted until you choose one"
         )
 
 
@@ -327,8 +326,7 @@ def with_given(rows: Measured, values: Mapping[str, Any]) -> Measured:
             bearing = rows.frame.index[replaced & (before == text)].to_numpy()
             sentence = (
                 f"{name} {shorten(text)!r}, which the file states in "
-                f"{counted(len(bearing), 'row')}, read as "
-                f"{shorten(values[name])!r}, as you say"
+                f"{counted(len(bearing), 'row')}, read as {shorten(values[name])!r}, as you say"
             )
             sources = tuple(source.saying(sentence, bearing) for source in sources)
     return replace(changed, sources=sources)
@@ -434,8 +432,7 @@ def _one_a_file(rows: Measured, name: str, value: Any) -> pd.Series | None:
         )
         raise AdvisorError(
             f"{name}={shorten(value)!r} names {len(parts)} values for {len(files)} files that "
-            f"lack it ({file_names}); give "
-            "one for all, or one for each in this order"
+            f"lack it ({file_names}); give one for all, or one for each in this order"
         )
     out = pd.Series(np.nan, index=rows.frame.index)
     for source, part in zip(files, parts, strict=True):

@@ -206,8 +206,7 @@ def one_row_a_k(sample: Sample, meant: Mapping[str, str] | None = None) -> Sampl
     )
     note = (
         f"columns of several K side by side (K = {', '.join(map(str, wide.drafts))}{turned}): "
-        "each row is read as one "
-        "row for each K"
+        "each row is read as one row for each K"
     )
     return replace(long_sample, warnings=(*sample.warnings, note))
 

@@ -240,9 +240,8 @@ def _split(name: str, array: Ids, model: LayerCounts) -> tuple[list[Ids], str]:
         every = "" if model.every in (None, model.routed) else f" or {model.every}"
         raise AdvisorError(
             f"{name} has shape {array.shape} and no axis of the model's {model.routed}{every} "
-            "layers; give "
-            "[tokens, layers, k], [sequences, tokens, layers, k] or, of one layer, [sequences, "
-            "tokens, 1, k]"
+            "layers; give [tokens, layers, k], [sequences, tokens, layers, k] or, of one layer, "
+            "[sequences, tokens, 1, k]"
         )
     if array.ndim == 3:
         return [ids[:, None, :] for ids in array], "one layer, [sequences, tokens, k]"
@@ -258,8 +257,7 @@ def _split(name: str, array: Ids, model: LayerCounts) -> tuple[list[Ids], str]:
         )
     raise AdvisorError(
         f"{name} has shape {array.shape}; expected [tokens, layers, k] of one request, "
-        "[sequences, tokens, k] of one "
-        "layer, or [sequences, tokens, layers, k]"
+        "[sequences, tokens, k] of one layer, or [sequences, tokens, layers, k]"
     )
 
 
@@ -460,8 +458,7 @@ MAX_WATTS = 5_000.0
 """More than any board draws; such a value is of another unit. [W]"""
 _HOW = (
     "give the output of `nvidia-smi --query-gpu=timestamp,index,power.draw --format=csv -lms "
-    "200`, or of "
-    "`dcgmi dmon -e 155`"
+    "200`, or of `dcgmi dmon -e 155`"
 )
 _STEADY = 1.3
 """A GPU whose busy level is below this many times its idle one has no idle part to leave out:
@@ -516,10 +513,9 @@ class PowerLog:
         if self.gpus != gpus:
             raise AdvisorError(
                 f"{self.file_name}: {counted(self.gpus, 'GPU')} worked in it "
-                f"({', '.join(self.at_work[:16])}) and the "
-                f"scenario's instance has {gpus}; log its GPUs alone (nvidia-smi --id=0,1,...), "
-                "or set the parallelism "
-                "that ran (--tp, --ep)"
+                f"({', '.join(self.at_work[:16])}) and the scenario's instance has {gpus}; log "
+                "its GPUs alone (nvidia-smi --id=0,1,...), or set the parallelism that ran "
+                "(--tp, --ep)"
             )
 
 

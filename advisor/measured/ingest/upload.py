@@ -157,8 +157,7 @@ def one_sentence(name: str) -> Iterator[None]:
     except Exception as error:
         raise AdvisorError(
             f"{name} could not be read ({type(error).__name__}): the file is damaged or the "
-            "reader is at fault; "
-            "please report it with the file"
+            "reader is at fault; please report it with the file"
         ) from error
 
 

@@ -76,10 +76,10 @@ def raw_from_metrics(rows: Sequence[Mapping[str, Metric]], lines: Sequence[int])
     """One row per metric set. Raises AdvisorError on a time in an unknown unit."""
     cells: dict[str, Cells] = {}
     for source, column in (_TIMES | _OF_RUN | _OF_REQUEST).items():
-        found = [row.get(source) for row in rows]
-        if any(metric is not None for metric in found):
+        metrics = [row.get(source) for row in rows]
+        if any(metric is not None for metric in metrics):
             cells[column] = Cells(
-                [None if metric is None else _value(source, metric) for metric in found], source
+                [None if metric is None else _value(source, metric) for metric in metrics], source
             )
     accepted = [next((row[name].value for name in _ACCEPTED if name in row), None) for row in rows]
     if any(value is not None for value in accepted):
@@ -122,10 +122,8 @@ def _count_warnings(rows: Sequence[Mapping[str, Metric]]) -> list[str]:
         ):
             return [
                 f"the tool counted {ours:g} output tokens per request, the server {theirs:g}: "
-                "times per token, and an "
-                "accepted length computed from them, rest on the tool's own tokenizer; run it "
-                "with the "
-                "model's tokenizer or with server token counts"
+                "times per token, and an accepted length computed from them, rest on the tool's "
+                "own tokenizer; run it with the model's tokenizer or with server token counts"
             ]
     return []
 
@@ -218,15 +216,16 @@ def _of_load(config: Any, name: str) -> set[Any]:
     it."""
     phases = field_of(config, "phases")
     if isinstance(phases, list):
-        of = [
-            one
-            for one in phases
-            if isinstance(one, dict) and one.get("kind", "profiling") == "profiling"
+        values = [
+            phase.get(name)
+            for phase in phases
+            if isinstance(phase, dict) and phase.get("kind", "profiling") == "profiling"
         ]
-        return {value for one in of if _is_number(value := one.get(name))}
+        return {value for value in values if _is_number(value)}
     places = ("", "perf_analyzer.stimulus.", "loadgen.")
-    found = (value for place in places if _is_number(value := field_of(config, f"{place}{name}")))
-    return set(list(found)[:1])
+    values = [field_of(config, f"{place}{name}") for place in places]
+    numbers = [value for value in values if _is_number(value)]
+    return set(numbers[:1])
 
 
 def _is_number(value: Any) -> bool:
@@ -313,21 +312,21 @@ def read_records(sample: Sample) -> RawRows:
     for record, line in zip(sample.records, sample.lines, strict=True):
         metrics = _of_request(record) if isinstance(record, dict) else {}
         if "request_latency" not in metrics or record.get("error"):
-            shown = record.get("error") if isinstance(record, dict) else record
+            failure = record.get("error") if isinstance(record, dict) else record
             rejects.append(
-                Reject(line, "error", shorten(shown), "a failed request; it has no times")
+                Reject(line, "error", shorten(failure), "a failed request; it has no times")
             )
             continue
         if field_of(record, "metadata.benchmark_phase") not in (None, "profiling"):
             n_warm += 1
             continue
-        found, problem = _numbers(metrics, units)
+        request_values, problem = _numbers(metrics, units)
         if problem:
             reason = "not a finite number in the file's unit, or a time that is not above 0"
             rejects.append(Reject(line, problem, shorten(metrics.get(problem)), reason))
             continue
         n_used += 1
-        for name, numbers in found.items():
+        for name, numbers in request_values.items():
             values[name] += numbers
     if not n_used:
         raise AdvisorError(
@@ -353,7 +352,7 @@ def _numbers(
 ) -> tuple[dict[str, list[float]], str]:
     """The wanted metrics of one request as lists of finite numbers, or the name of the first that
     is not."""
-    found: dict[str, list[float]] = {}
+    numbers_by_name: dict[str, list[float]] = {}
     for name in _WANTED:
         metric = metrics.get(name)
         if not isinstance(metric, dict) or metric.get("value") is None:
@@ -368,8 +367,8 @@ def _numbers(
             good = all(n > 0 or (n == 0 and isinstance(value, list)) for n in numbers)
         if not good or units.setdefault(name, unit) != unit:
             return {}, name
-        found[name] = [float(number) for number in numbers]
-    return found, ""
+        numbers_by_name[name] = [float(number) for number in numbers]
+    return numbers_by_name, ""
 
 
 FORMATS = (

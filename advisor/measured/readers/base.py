@@ -171,19 +171,21 @@ def from_records(
 ) -> dict[str, Cells]:
     """Raw cells of JSON records [rows]. Columns that no record has are left out."""
     cells: dict[str, Cells] = {}
-    for item in maps:
+    for field_map in maps:
         values: list[Any] = [None] * len(records)
-        sources = [item.sources[0]] * len(records)
+        sources = [field_map.sources[0]] * len(records)
         for row, record in enumerate(records):
-            for source in item.sources:
+            for source in field_map.sources:
                 value = field_of(record, source)
                 if value is not None:
                     values[row] = value
                     sources[row] = source
                     break
         if any(value is not None for value in values):
-            one = len(set(sources)) == 1
-            cells[item.column] = Cells(values, sources[0] if one else sources, item.scale)
+            same_source = len(set(sources)) == 1
+            cells[field_map.column] = Cells(
+                values, sources[0] if same_source else sources, field_map.scale
+            )
     return cells
 
 
@@ -264,7 +266,8 @@ def coerce(raw: RawRows) -> tuple[pd.DataFrame, pd.DataFrame]:
             text = without_rate(text, column, cells.source)
             series[name], bad = to_numbers(text, column, cells.scale, decimal_comma)
         else:
-            series[name], bad = text, check_text(text, column)
+            series[name] = text
+            bad = check_text(text, column)
         good[bad.rows] = False
         rejects += [
             Reject(int(raw.lines[row]), cells.source_of(row), value, reason)
@@ -294,13 +297,13 @@ def _typed(
         return result.astype("Int64") if whole else result
     if values is None:
         return pd.Series(pd.NA, index=index, dtype="str")
-    kept = values if keep is None else values.filter(keep)
+    texts = values if keep is None else values.filter(keep)
     rename = NAME_MAPS.get(column.name)
     if rename is not None:
-        encoded = kept.dictionary_encode()
+        encoded = texts.dictionary_encode()
         words = [None if word is None else rename(word) for word in encoded.dictionary.to_pylist()]
-        kept = pa.array(words, pa.large_string()).take(encoded.indices)
-    return pd.Series(kept.to_pandas(), dtype="str").set_axis(index)
+        texts = pa.array(words, pa.large_string()).take(encoded.indices)
+    return pd.Series(texts.to_pandas(), dtype="str").set_axis(index)
 
 
 MS = 1e-3
@@ -346,10 +349,12 @@ def medians_note(records: Sequence[Mapping[str, Any]], within: str = "") -> list
     otherwise."""
     columns = []
     for column, sources in time_fields(within).items():
-        found = {
+        used_sources = {
             next((s for s in sources if field_of(record, s) is not None), "") for record in records
         } - {""}
-        if found and not any(source.removeprefix(within).startswith("mean") for source in found):
+        if used_sources and not any(
+            source.removeprefix(within).startswith("mean") for source in used_sources
+        ):
             columns.append(column)
     return (
         [f"{', '.join(columns)}: the file gives no mean, so the median stands in"]
@@ -368,31 +373,28 @@ def model_cells(
     A server is often called by a name of its own, while its tokenizer or its path still is the
     checkpoint's. Also what is to be said where another field than the first named the model.
     """
-    found: list[tuple[str | None, str]] = []
+    chosen: list[tuple[str | None, str]] = []
     for record in records:
+        values = [(field_of(record, path), path) for path in paths]
         names = [
-            (text, path)
-            for path in paths
-            if isinstance(text := field_of(record, path), str) and text.strip()
+            (value, path) for value, path in values if isinstance(value, str) and value.strip()
         ]
-        found.append(
+        chosen.append(
             next(
                 (pair for pair in names if _is_known(pair[0])),
                 names[0] if names else (None, paths[0]),
             )
         )
-    notes = {
-        (
-            f"model_id taken from {path.rpartition('.')[2]} ({shorten(value)}): "
-            f"{shorten(stated)!r} "
-            "names no known model"
-        )
-        for record, (value, path) in zip(records, found, strict=True)
-        if path != paths[0]
-        and isinstance(stated := field_of(record, paths[0]), str)
-        and value != stated
-    }
-    return Cells([value for value, _ in found], [path for _, path in found]), sorted(notes)
+    notes = set()
+    for record, (name, path) in zip(records, chosen, strict=True):
+        stated = field_of(record, paths[0])
+        if path != paths[0] and isinstance(stated, str) and name != stated:
+            field_name = path.rpartition(".")[2]
+            notes.add(
+                f"model_id taken from {field_name} ({shorten(name)}): {shorten(stated)!r} names "
+                "no known model"
+            )
+    return Cells([name for name, _ in chosen], [path for _, path in chosen]), sorted(notes)
 
 
 @lru_cache(maxsize=1024)  # a sweep repeats few of them
@@ -448,12 +450,14 @@ def finish_serve(frame: pd.DataFrame) -> list[str]:
         ("output_tokens", "_total_output", "_asked_output"),
     )
     with np.errstate(invalid="ignore", divide="ignore"):
-        for name, total, asked in lengths:
+        for name, total, requested in lengths:
             mean = pd.Series(floats(frame, total) / completed, index=frame.index).where(
                 completed > 0
             )
             frame[name] = (
-                frame[name].fillna(mean).fillna(pd.Series(floats(frame, asked), index=frame.index))
+                frame[name]
+                .fillna(mean)
+                .fillna(pd.Series(floats(frame, requested), index=frame.index))
             )
         drafts = floats(frame, "_drafts")
         draft_tokens = floats(frame, "_draft_tokens")
@@ -480,10 +484,9 @@ def finish_serve(frame: pd.DataFrame) -> list[str]:
     varying = frame["draft_tokens_k"].isna().to_numpy() & ~np.isnan(per_draft)
     if varying.any():
         notes.append(
-            f"draft length varied in {counted(int(varying.sum()), 'row')} "
-            f"(mean {np.nanmean(per_draft[varying]):.2f}); state K. Acceptance by position is "
-            "left out: the later "
-            "positions were not drafted in every round"
+            f"draft length varied in {counted(int(varying.sum()), 'row')} (mean "
+            f"{np.nanmean(per_draft[varying]):.2f}); state K. Acceptance by position is left out: "
+            "the later positions were not drafted in every round"
         )
     _drafted_positions(frame, varying)
     return notes
@@ -542,10 +545,8 @@ def closed_loads(
 def loads_of(records: Sequence[Mapping[str, Any]], within: str = "") -> dict[str, Cells]:
     """Closed loads of records that state `max_concurrency` and `request_rate`, at the top or
     `within`."""
-    limits, rates = (
-        [field_of(record, f"{within}{name}") for record in records]
-        for name in ("max_concurrency", "request_rate")
-    )
+    limits = [field_of(record, f"{within}max_concurrency") for record in records]
+    rates = [field_of(record, f"{within}request_rate") for record in records]
     return closed_loads(limits, rates)
 
 
@@ -553,17 +554,16 @@ def failures(
     records: Sequence[Mapping[str, Any]], failed: str = "failed", done: str = "completed"
 ) -> list[str]:
     """Warning that requests of some runs failed, [0..1]. failed, done : fields that count them."""
-    found = [
+    counts = [
         (number_of(record.get(failed)) or 0.0, number_of(record.get(done)) or 0.0)
         for record in records
     ]
-    if not (some := [pair for pair in found if pair[0] > 0]):
+    if not (with_failures := [pair for pair in counts if pair[0] > 0]):
         return []
-    n, n_done = map(sum, zip(*some, strict=True))
+    n, n_done = map(sum, zip(*with_failures, strict=True))
     return [
-        f"{n:,.0f} of {n + n_done:,.0f} requests failed in {counted(len(some), 'run')}: times and "
-        "rates are of "
-        "those that did not, at a smaller batch than was asked for"
+        f"{n:,.0f} of {n + n_done:,.0f} requests failed in {counted(len(with_failures), 'run')}: "
+        "times and rates are of those that did not, at a smaller batch than was asked for"
     ]
 
 
@@ -572,5 +572,5 @@ def version_of_image(image: Any) -> str | None:
     without one."""
     if not isinstance(image, str):
         return None
-    found = re.search(r":v?([0-9]+(?:\.[0-9]+)+[\w.]*)", image)
-    return found[1] if found else image
+    match = re.search(r":v?([0-9]+(?:\.[0-9]+)+[\w.]*)", image)
+    return match[1] if match else image

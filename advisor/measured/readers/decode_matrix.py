@@ -54,8 +54,8 @@ def _matrix(document: Any) -> list[Any]:
 def detect(sample: Sample) -> float:
     """0.95 for the tool's settings beside cells with a concurrency, a context and a rate of all
     streams."""
-    own = isinstance(sample.first.get("metadata"), dict) and _matrix(sample.first)
-    return 0.95 if sample.kind == "json" and own else 0.0
+    has_matrix = isinstance(sample.first.get("metadata"), dict) and _matrix(sample.first)
+    return 0.95 if sample.kind == "json" and has_matrix else 0.0
 
 
 def read(sample: Sample) -> RawRows:
@@ -67,8 +67,8 @@ def read(sample: Sample) -> RawRows:
     for line, cell in enumerate(_matrix(document), start=1):
         reason = _fault(cell)
         if reason:
-            shown = cell.get("aggregate_tps") if isinstance(cell, dict) else cell
-            rejects.append(Reject(line, "aggregate_tps", shorten(shown), reason))
+            refused_value = cell.get("aggregate_tps") if isinstance(cell, dict) else cell
+            rejects.append(Reject(line, "aggregate_tps", shorten(refused_value), reason))
             continue
         records.append(
             {
@@ -96,13 +96,13 @@ def read(sample: Sample) -> RawRows:
         for record in records
     ]
     cells["input_tokens"] = Cells(prompts, "input_seq_len_avg")
-    cells["model_id"], said = model_cells([document["metadata"]] * len(records), ("model",))
+    cells["model_id"], model_notes = model_cells([document["metadata"]] * len(records), ("model",))
     if any(record.get("server_spec_pos_accept") for record in records):
         cells |= by_position([record.get("server_spec_pos_accept") for record in records])
     for column, value in _of_server(document).items():
         raw.constant(column, value, "metadata")
     raw.prefill = _accelerator(document)
-    raw.notes += said
+    raw.notes += model_notes
     limited = sum(kind == "concurrency" for _, kind in batches)
     if limited:
         raw.notes.append(
@@ -146,24 +146,24 @@ def _batch(cell: Mapping[str, Any]) -> tuple[Any, str]:
 def _of_server(document: Mapping[str, Any]) -> dict[str, str]:
     """Engine and its version, as far as they are told."""
     events = document.get("event_log")
-    found = (
-        [match[1] for event in events if (match := _VERSION.search(str(event)))]
-        if isinstance(events, list)
-        else []
-    )
+    versions = []
+    if isinstance(events, list):
+        matches = (_VERSION.search(str(event)) for event in events)
+        versions = [match[1] for match in matches if match]
     engine = field_of(document, "metadata.engine")
-    told = {
+    stated = {
         "engine": engine if isinstance(engine, str) else None,
-        "engine_version": found[0] if found else None,
+        "engine_version": versions[0] if versions else None,
     }
-    return {column: value for column, value in told.items() if value}
+    return {column: value for column, value in stated.items() if value}
 
 
 def _accelerator(document: Mapping[str, Any]) -> dict[str, Any]:
     """The accelerator of the machine that the client ran on, to be confirmed: the server may be
     another."""
     listed = str(field_of(document, "startup_diagnostics.nvidia_smi_query.stdout") or "")
-    names = {parts[1].strip() for line in listed.splitlines() if len(parts := line.split(",")) > 1}
+    rows = [line.split(",") for line in listed.splitlines()]
+    names = {cells[1].strip() for cells in rows if len(cells) > 1}
     return {"hardware_id": names.pop()} if len(names) == 1 else {}
 
 

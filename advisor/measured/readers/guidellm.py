@@ -93,10 +93,10 @@ def prefill_of_labels(labels: Any) -> dict[str, Any]:
     """Guesses for missing fields from the labels a user gave the run."""
     if not isinstance(labels, dict):
         return {}
-    named = ((match_header(str(key), "points"), value) for key, value in labels.items())
+    matched_labels = ((match_header(str(key), "points"), value) for key, value in labels.items())
     return {
         match[0]: value
-        for match, value in named
+        for match, value in matched_labels
         if match and match[0] in _LABELLED and isinstance(value, str | int | float)
     }
 

@@ -86,7 +86,7 @@ def read_aggregate(sample: Sample) -> RawRows:
     cells["itl_s"] = Cells(chunks, "mean_itl")
     split = [says(record.get("disagg"), YES) for record in records]
     many = [says(record.get("is_multinode"), YES) for record in records]
-    cells["_split"] = Cells([int(one) for one in split], "disagg")
+    cells["_split"] = Cells([int(is_split) for is_split in split], "disagg")
     placed = [_decode_placement(record, nodes) for nodes, record in zip(many, records, strict=True)]
     for name, key in _PLACED.items():
         cells[name] = Cells([place.get(name) for place in placed], key)
@@ -137,28 +137,30 @@ def _decode_placement(record: dict[str, Any], nodes: bool) -> dict[str, Any]:
     own: SGLang and TensorRT-LLM split their tp ranks so, and the recipes of vLLM start tp ranks of
     one GPU.
     """
-    tp, ep = (record.get(f"decode_{key}" if nodes else key) or None for key in ("tp", "ep"))
-    groups = says(record.get("decode_dp_attention" if nodes else "dp_attention"), YES)
+    prefix = "decode_" if nodes else ""
+    tp = record.get(f"{prefix}tp") or None
+    ep = record.get(f"{prefix}ep") or None
+    groups = says(record.get(f"{prefix}dp_attention"), YES)
     workers = record.get("decode_num_workers") if nodes else 1
-    found = {"tensor_parallel": tp, "expert_parallel": ep}
+    placement = {"tensor_parallel": tp, "expert_parallel": ep}
     if not isinstance(tp, int) or not isinstance(workers, int):
-        return found
+        return placement
     if groups or workers > 1:
-        found |= {"gpu_count": tp * workers, "data_parallel": workers * (tp if groups else 1)}
+        placement |= {"gpu_count": tp * workers, "data_parallel": workers * (tp if groups else 1)}
     if (
         groups and workers > 1 and ep == tp
     ):  # whole experts on every rank, as a server of groups of one GPU
-        found["tensor_parallel"] = 1
-    return found
+        placement["tensor_parallel"] = 1
+    return placement
 
 
 def _notes(record: dict[str, Any]) -> str | None:
-    said = []
+    notes = []
     if says(record.get("disagg"), YES):
-        said.append("prefill and decode on separate GPUs: decode nodes alone")
+        notes.append("prefill and decode on separate GPUs: decode nodes alone")
     if says(record.get("dp_attention") or record.get("decode_dp_attention"), YES):
-        said.append("data-parallel attention")
-    return "; ".join(said) or None
+        notes.append("data-parallel attention")
+    return "; ".join(notes) or None
 
 
 def _accelerator(text: Any) -> str | None:
@@ -250,18 +252,16 @@ def _finish_turns(frame: pd.DataFrame) -> list[str]:
     steady = floats(frame, "_steady_rate") * floats(frame, "gpu_count")
     empty = frame["output_tok_per_s"].isna().to_numpy() & ~np.isnan(steady)
     frame.loc[empty, "output_tok_per_s"] = steady[empty]
-    said = (
-        ["output_tok_per_s is the steady rate per GPU x n_gpu, and tpot_s the steady one"]
-        if empty.any()
-        else []
+    notes = []
+    if empty.any():
+        notes.append(
+            "output_tok_per_s is the steady rate per GPU x n_gpu, and tpot_s the steady one"
+        )
+    notes.append(
+        "multi-turn run: turns share a prompt that the cache holds, so lengths are means of a "
+        "wide spread"
     )
-    return [
-        *said,
-        (
-            "multi-turn run: turns share a prompt that the cache holds, so lengths are means of a "
-            "wide spread"
-        ),
-    ]
+    return notes
 
 
 # together_runner: a run of SGLang's or vLLM's client, its metrics beside the keys of an aggregate.

@@ -56,7 +56,7 @@ def _raw(sample: Sample, runs: Sequence[_Run], rejects: Sequence[Reject], left_o
         )
     records = [{"model": run.model} for run in runs]
     raw = RawRows("points", np.array([run.line for run in runs], dtype=np.int64), {}, list(rejects))
-    raw.cells["model_id"], said = model_cells(records, ("model",))
+    raw.cells["model_id"], model_notes = model_cells(records, ("model",))
     raw.cells |= {
         "batch_size": Cells([run.users for run in runs], "concurrency"),
         "input_tokens": Cells([run.prompt for run in runs], "context_size + prompt_size"),
@@ -69,7 +69,10 @@ def _raw(sample: Sample, runs: Sequence[_Run], rejects: Sequence[Reject], left_o
     # request.
     if any(run.request_rate is None for run in runs):
         raw.cells["output_tok_per_s"] = Cells([run.total_rate for run in runs], "t/s (total)")
-    raw.notes += [*said, "tpot_s is 1 / tokens per second of one request, its first token left out"]
+    raw.notes += [
+        *model_notes,
+        "tpot_s is 1 / tokens per second of one request, its first token left out",
+    ]
     if left_out:
         raw.notes.append(
             f"{counted(left_out, 'test')} left out: prompt processing and loading of a context"
@@ -94,8 +97,9 @@ def detect_json(sample: Sample) -> float:
     """0.95 for its latency mode beside a list of tests with a context size and a rate."""
     tests = sample.first.get("benchmarks")
     first = tests[0] if isinstance(tests, list) and tests and isinstance(tests[0], dict) else {}
-    own = {"concurrency", "context_size", "prompt_size", "response_size"} <= first.keys()
-    return 0.95 if sample.kind == "json" and own else 0.0
+    test_fields = {"concurrency", "context_size", "prompt_size", "response_size"}
+    has_test_fields = test_fields <= first.keys()
+    return 0.95 if sample.kind == "json" and has_test_fields else 0.0
 
 
 def read_json(sample: Sample) -> RawRows:
@@ -143,16 +147,16 @@ def detect_table(sample: Sample) -> float:
 def _header(line: str) -> list[str]:
     """The names of its table's columns. Empty for any other line."""
     names = _cells(line)
-    rates = any(name in ("t/s", "t/s (req)") for name in names)
-    own = any(name.startswith(_OWN_COLUMNS) for name in names)
-    return names if {"model", "test"} <= set(names) and rates and own else []
+    has_rate = any(name in ("t/s", "t/s (req)") for name in names)
+    has_tool_columns = any(name.startswith(_OWN_COLUMNS) for name in names)
+    return names if {"model", "test"} <= set(names) and has_rate and has_tool_columns else []
 
 
 def _cells(line: str) -> list[str]:
     """Cells of a row of a Markdown table, behind the marks of a quotation too. Empty for any other
     line."""
-    found = re.fullmatch(r"[\s>]*\|(.*)\|\s*", line)
-    return [cell.strip().strip("`*") for cell in found[1].split("|")] if found else []
+    match = re.fullmatch(r"[\s>]*\|(.*)\|\s*", line)
+    return [cell.strip().strip("`*") for cell in match[1].split("|")] if match else []
 
 
 def read_printed(sample: Sample) -> RawRows:
@@ -161,8 +165,8 @@ def read_printed(sample: Sample) -> RawRows:
     tests: list[tuple[int, Mapping[str, str]]] = []
     names: list[str] = []
     for line, text in enumerate(sample.text.splitlines(), start=1):
-        if found := _header(text):
-            names = found
+        if header := _header(text):
+            names = header
         elif names and (cells := _cells(text)):
             if len(cells) == len(names) and not set(cells[0]) <= set(":- "):
                 tests.append((line, dict(zip(names, cells, strict=True))))
@@ -189,8 +193,8 @@ def _runs_of_tests(
     before: tuple[str, Any, Any] = ("", None, None)
     for line, cells in tests:
         test = cells.get("test") or cells.get("test_name") or ""
-        found = _TEST.fullmatch(" ".join(test.split()))
-        if found is None:
+        match = _TEST.fullmatch(" ".join(test.split()))
+        if match is None:
             rejects.append(
                 Reject(
                     line,
@@ -200,18 +204,27 @@ def _runs_of_tests(
                 )
             )
             continue
-        if found["kind"] == "pp" or found["context"]:
+        if match["kind"] == "pp" or match["context"]:
             left_out += 1
-            before = (_place(found), found["tokens"] or None, _mean(cells.get(first_token)))
+            before = (_place(match), match["tokens"] or None, _mean(cells.get(first_token)))
             continue
-        of_own = before if before[0] == _place(found) else ("", None, None)
-        users = int(found["users"] or 1)
+        prompt_test = before if before[0] == _place(match) else ("", None, None)
+        users = int(match["users"] or 1)
         rate = _mean(cells.get(of_one)) or (_mean(cells.get(plain)) if users == 1 else None)
         total = _mean(cells.get(of_all)) or _mean(cells.get(plain))
         rate = total if rate is None and users == 1 else rate
-        prompt = None if of_own[1] is None else int(of_own[1]) + int(found["depth"] or 0)
+        prompt = None if prompt_test[1] is None else int(prompt_test[1]) + int(match["depth"] or 0)
         runs.append(
-            _Run(line, cells.get("model"), users, prompt, found["tokens"], rate, total, of_own[2])
+            _Run(
+                line,
+                cells.get("model"),
+                users,
+                prompt,
+                match["tokens"],
+                rate,
+                total,
+                prompt_test[2],
+            )
         )
     return runs, rejects, left_out
 
@@ -225,8 +238,8 @@ def _mean(cell: str | None) -> str | None:
     """The mean of `71.15 ± 7.10`. None for an empty cell; what is no number is passed on to be
     refused."""
     text = (cell or "").strip()
-    found = _MEAN.fullmatch(text)
-    return found[1] if found else text or None
+    match = _MEAN.fullmatch(text)
+    return match[1] if match else text or None
 
 
 # --format csv: the rows of the table, means and deviations apart.

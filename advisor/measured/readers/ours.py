@@ -47,21 +47,22 @@ def detect_template(sample: Sample) -> float:
     if sample.kind not in ("text", "parquet"):
         return 0.0
     header = table_header(sample)
-    found = _understood(header)
-    exact = {header_key(cell) for cell in header} & found
-    if len(found) < _MIN_COLUMNS or not found & set(MEASURED_COLUMNS["points"]):
+    columns = _understood(header)
+    exact = {header_key(cell) for cell in header} & columns
+    if len(columns) < _MIN_COLUMNS or not columns & set(MEASURED_COLUMNS["points"]):
         return 0.0
     return 0.9 if len(exact) >= _MIN_COLUMNS else 0.6
 
 
 def _understood(headers: Sequence[str]) -> set[str]:
     """Canonical columns among some headers, those of a pair without and with drafts included."""
-    found = {match[0] for header in headers if (match := match_header(header, "points"))}
+    matches = (match_header(header, "points") for header in headers)
+    columns = {match[0] for match in matches if match}
     try:
         pair = side_by_side(headers)
     except AdvisorError:  # said when the table is read
-        return found | set(SIDES.values())
-    return found if pair is None else found | set(pair.columns)
+        return columns | set(SIDES.values())
+    return columns if pair is None else columns | set(pair.columns)
 
 
 def read_template(sample: Sample) -> RawRows:
@@ -72,8 +73,8 @@ def read_template(sample: Sample) -> RawRows:
     remarks = [name for name in mapped.unknown if header_key(name) in REMARKS]
     unknown = [name for name in mapped.unknown if name not in remarks]
     if unknown:
-        shown = ", ".join(name[:40] for name in unknown[:10])
-        warnings.append(f"{counted(len(unknown), 'column')} not known and ignored: {shown}")
+        unknown_names = ", ".join(name[:40] for name in unknown[:10])
+        warnings.append(f"{counted(len(unknown), 'column')} not known and ignored: {unknown_names}")
     cells = from_mapped(table, mapped)
     swaps = misplaced_columns(table, mapped.columns, "points")
     if remarks:
@@ -93,12 +94,13 @@ def _with_remarks(table: FileTable, names: Sequence[str], notes: Cells | None) -
     before = [None] * len(table.lines) if notes is None else strings(notes.values).to_pylist()
     rows = zip(before, *(cells for _, cells in columns), strict=True)
     keys = [key for key, _ in columns]
-    said = (
+    row_parts = (
         [note, *(f"{key}={cell}" for key, cell in zip(keys, row, strict=True) if cell is not None)]
         for note, *row in rows
     )
     return Cells(
-        pa.array(["; ".join(filter(None, parts)) or None for parts in said], pa.string()), "notes"
+        pa.array(["; ".join(filter(None, parts)) or None for parts in row_parts], pa.string()),
+        "notes",
     )
 
 
@@ -124,7 +126,7 @@ def read_engine_steps(sample: Sample) -> RawRows:
     status = _words(table, "status")
     ok = status == "ok"
     rescaled = _rescaled(table)
-    kept = ok & ~rescaled
+    usable = ok & ~rescaled
     raw.rejects += [
         Reject(
             int(table.lines[row]),
@@ -141,7 +143,7 @@ def read_engine_steps(sample: Sample) -> RawRows:
         )
         for row in np.flatnonzero(ok & rescaled)
     ]
-    mask = pa.array(kept)
+    mask = pa.array(usable)
     cells = {
         name: Cells(cell.values.filter(mask), cell.source, cell.scale)
         for name, cell in raw.cells.items()
@@ -149,10 +151,10 @@ def read_engine_steps(sample: Sample) -> RawRows:
     if (ok & rescaled).sum() > _CHANGED_SHARE * ok.sum():
         raise AdvisorError(
             f"{sample.name}: {(ok & rescaled).sum()} step_time_s of {ok.sum()} do not go with "
-            "their time_p10_s, the "
-            "fastest tenth; give the run's data.csv as it was written"
+            "their time_p10_s, the fastest tenth; give the run's data.csv as it was written"
         )
-    raw.cells, raw.lines = cells, table.lines[kept]
+    raw.cells = cells
+    raw.lines = table.lines[usable]
     raw.warnings = [
         text for text in raw.warnings if not text.endswith("not known and ignored: status")
     ]
@@ -166,9 +168,10 @@ def _rescaled(table: FileTable) -> NDArray[np.bool_]:
     """Rows whose step time is not the median of steps with that fastest tenth."""
     if "time_p10_s" not in table.header:
         return np.zeros(len(table.lines), bool)
-    cells = (_words(table, name) for name in ("time_p10_s", "step_time_s"))
-    fastest, step = (np.array([number_of(cell) or np.nan for cell in column]) for column in cells)
-    return np.asarray((fastest / step < FASTEST[0]) | (fastest / step > FASTEST[1]))
+    fastest_s = np.array([number_of(cell) or np.nan for cell in _words(table, "time_p10_s")])
+    step_s = np.array([number_of(cell) or np.nan for cell in _words(table, "step_time_s")])
+    ratio = fastest_s / step_s
+    return np.asarray((ratio < FASTEST[0]) | (ratio > FASTEST[1]))
 
 
 # The same columns as JSON: one record per run, by our names, as a script writes them or `--map`
@@ -177,8 +180,10 @@ def detect_records(sample: Sample) -> float:
     """0.5 for a record with our measured columns, less than any tool's own."""
     if not sample.is_json:
         return 0.0
-    found = _understood([str(name) for name in sample.first])
-    return 0.5 if len(found) >= _MIN_COLUMNS and found & set(MEASURED_COLUMNS["points"]) else 0.0
+    columns = _understood([str(name) for name in sample.first])
+    return (
+        0.5 if len(columns) >= _MIN_COLUMNS and columns & set(MEASURED_COLUMNS["points"]) else 0.0
+    )
 
 
 def read_records(sample: Sample) -> RawRows:
@@ -194,10 +199,10 @@ def read_records(sample: Sample) -> RawRows:
     }
     taken = {names[place] for place, _ in paired.values()}
     for name in names:
-        found = match_header(name, "points")
-        if found is None or name in taken:
+        match = match_header(name, "points")
+        if match is None or name in taken:
             continue
-        column, factor = found
+        column, factor = match
         if column in maps:
             raise AdvisorError(
                 f"{sample.name}: fields {maps[column].sources[0]!r} and {name!r} both give "
@@ -207,8 +212,8 @@ def read_records(sample: Sample) -> RawRows:
     unknown = [name for name in names if match_header(name, "points") is None and name not in taken]
     warnings = unit_hints(unknown)
     if unknown:
-        shown = ", ".join(shorten(name)[:40] for name in unknown[:10])
-        warnings.append(f"{counted(len(unknown), 'field')} not known and ignored: {shown}")
+        unknown_names = ", ".join(shorten(name)[:40] for name in unknown[:10])
+        warnings.append(f"{counted(len(unknown), 'field')} not known and ignored: {unknown_names}")
     raw = RawRows(
         "points", lines, from_records(records, list(maps.values())), rejects, warnings=warnings
     )
@@ -285,15 +290,15 @@ def read_sweep(sample: Sample) -> RawRows:
         )
         for row in np.flatnonzero(layers & measured & shared)
     ]
-    kept = layers & measured & ~shared
-    mask = pa.array(kept)
+    usable = layers & measured & ~shared
+    mask = pa.array(usable)
     cells = {
         ours: Cells(_column(table, theirs).filter(mask), theirs)
         for theirs, ours in _COLUMNS.items()
     }
-    formats = [_DTYPES.get(word, word) for word in _words(table, "dtype")[kept]]
+    formats = [_DTYPES.get(word, word) for word in _words(table, "dtype")[usable]]
     cells["dtype"] = Cells(formats, "dtype")
-    raw = RawRows("kernels", table.lines[kept], cells, rejects)
+    raw = RawRows("kernels", table.lines[usable], cells, rejects)
     for name, value in (("op", "moe"), ("engine", "advisor.profiling"), ("tp", 1), ("ep", 1)):
         raw.constant(name, value)
     others = int((~layers).sum())
@@ -330,9 +335,10 @@ def detect_table(sample: Sample) -> float:
     if sample.kind not in ("text", "parquet"):
         return 0.0
     header = table_header(sample)
-    found = {match[0] for cell in header if (match := match_header(cell, "kernels"))}
-    timed = "latency_s" in found or bool({header_key(cell) for cell in header} & BARE_LATENCY)
-    return 0.95 if found >= _SHAPE and timed else 0.0
+    matches = (match_header(cell, "kernels") for cell in header)
+    columns = {match[0] for match in matches if match}
+    timed = "latency_s" in columns or bool({header_key(cell) for cell in header} & BARE_LATENCY)
+    return 0.95 if columns >= _SHAPE and timed else 0.0
 
 
 def read_table(sample: Sample) -> RawRows:

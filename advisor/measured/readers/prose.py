@@ -98,12 +98,12 @@ _CUT = re.compile(r"[,;]\s|\s(?:and|but|while|whereas)\s", re.IGNORECASE)
 _MARKED = (("plain", _PLAIN), ("spec", _SPEC))
 _PAIRS = tuple(
     re.compile(f"{first}{_BETWEEN}{second}", re.IGNORECASE)
-    for one, other in (_MARKED, _MARKED[::-1])
-    for first, second in product(_sides(*one, ""), _sides(*other, "?"))
+    for earlier, later in (_MARKED, _MARKED[::-1])
+    for first, second in product(_sides(*earlier, ""), _sides(*later, "?"))
 )
 _FURTHER = [
-    re.compile(_BETWEEN + one, re.IGNORECASE)
-    for one in _sides("spec", rf"(?=[^;,]*{_OWN_K}){_SPEC}", "?")
+    re.compile(_BETWEEN + side, re.IGNORECASE)
+    for side in _sides("spec", rf"(?=[^;,]*{_OWN_K}){_SPEC}", "?")
 ]
 """Another value with drafts behind a pair, which says its K: `, 1980 with K=3`."""
 _LEFT = re.compile(
@@ -156,8 +156,8 @@ _ABOUT = (
 )
 _WORDS = {"one": "1", "a single": "1", "two": "2", "four": "4", "eight": "8", "sixteen": "16"}
 _COUNTS = {
-    name: [one.replace("ABOUT", _ABOUT) for one in said]
-    for name, said in SAID.prose["settings"].items()
+    name: [pattern.replace("ABOUT", _ABOUT) for pattern in patterns]
+    for name, patterns in SAID.prose["settings"].items()
 }
 
 
@@ -177,7 +177,7 @@ def pairs_of(text: str) -> list[ProsePair]:
     certain."""
     if len(text) > MAX_PROSE:
         return []
-    found = []
+    pairs = []
     turned_on = bool(re.search(_ON, text, re.IGNORECASE)) and not re.search(
         _OFF, text, re.IGNORECASE
     )
@@ -186,12 +186,13 @@ def pairs_of(text: str) -> list[ProsePair]:
         for match in matches:
             before_after = re.search(r"\b(?:before|after)\b", match[0], re.IGNORECASE)
             if (before_after is None or turned_on) and (pair := _pair(match, sentence)):
-                found += [pair, *_further(pair, match, sentence)]
+                pairs += [pair, *_further(pair, match, sentence)]
         if not matches and turned_on:
             changes = (match for pattern in _CHANGES for match in pattern.finditer(sentence))
-            found += [pair for match in changes if (pair := _pair(match, sentence))]
-    found = found or _of_two_sentences(text, turned_on)
-    return list({(pair.values, pair.metric, pair.batch, pair.k): pair for pair in found}.values())
+            changed_pairs = (_pair(match, sentence) for match in changes)
+            pairs += [pair for pair in changed_pairs if pair]
+    pairs = pairs or _of_two_sentences(text, turned_on)
+    return list({(pair.values, pair.metric, pair.batch, pair.k): pair for pair in pairs}.values())
 
 
 def _of_two_sentences(text: str, turned_on: bool) -> list[ProsePair]:
@@ -200,25 +201,29 @@ def _of_two_sentences(text: str, turned_on: bool) -> list[ProsePair]:
 
     turned_on : whether drafts came between the two, so that `before` and `now` are sides.
     """
-    told = [(match, one) for one in _parts(text) for match in _ALONE.finditer(one)]
-    if len(told) != len(_SIDES) or _ELSE.search(text):
+    stated_values = [
+        (match, sentence) for sentence in _parts(text) for match in _ALONE.finditer(sentence)
+    ]
+    if len(stated_values) != len(_SIDES) or _ELSE.search(text):
         return []
-    sides = [_side_of(sentence, match.start(), _SAID) for match, sentence in told]
+    sides = [_side_of(sentence, match.start(), _SAID) for match, sentence in stated_values]
     if turned_on or any(sides):
         sides = [
-            said or _side_of(one, at.start(), _MEANT)
-            for said, (at, one) in zip(sides, told, strict=True)
+            side or _side_of(sentence, match.start(), _MEANT)
+            for side, (match, sentence) in zip(sides, stated_values, strict=True)
         ]
     if sorted(sides) != list(_SIDES):
         return []
-    by_side = dict(zip(sides, told, strict=True))
+    by_side = dict(zip(sides, stated_values, strict=True))
     units = {side: _unit(match["value_unit"]) for side, (match, _) in by_side.items()}
-    said = " ".join(sentence for _, sentence in told)
-    if _OTHER.search(said) or (units["plain"] == "/s") != (units["spec"] == "/s"):
+    both_sentences = " ".join(sentence for _, sentence in stated_values)
+    if _OTHER.search(both_sentences) or (units["plain"] == "/s") != (units["spec"] == "/s"):
         return []
-    metric = _metric(said, units["plain"] == "/s")
-    first, last = (text.find(sentence) for _, sentence in told)
-    words = " ".join(text[first : last + len(told[1][1])].split())
+    metric = _metric(both_sentences, units["plain"] == "/s")
+    (_, first_sentence), (_, last_sentence) = stated_values
+    start = text.find(first_sentence)
+    end = text.find(last_sentence) + len(last_sentence)
+    words = " ".join(text[start:end].split())
     plain = _in_unit(by_side["plain"][0]["value"], units["plain"], metric)
     spec = _in_unit(by_side["spec"][0]["value"], units["spec"], metric)
     return [
@@ -242,8 +247,10 @@ def _side_of(sentence: str, at: int, words: tuple[re.Pattern[str], ...]) -> str:
     without any."""
     start = max((cut.end() for cut in re.finditer(r"[,;:]\s", sentence[:at])), default=0)
     for part in (sentence[start:], sentence):
-        if found := [side for side, said in zip(_SIDES, words, strict=True) if said.search(part)]:
-            return found[0] if len(found) == 1 else ""
+        if sides := [
+            side for side, pattern in zip(_SIDES, words, strict=True) if pattern.search(part)
+        ]:
+            return sides[0] if len(sides) == 1 else ""
     return ""
 
 
@@ -251,10 +258,12 @@ def _further(pair: ProsePair, match: re.Match[str], sentence: str) -> Iterator[P
     """The plain value of a pair beside each value of another K that follows."""
     unit = match["spec_unit"] or match["plain_unit"]
     at = match.end()
-    while one := next(filter(None, (pattern.match(sentence, at) for pattern in _FURTHER)), None):
-        at = one.end()
-        words = " ".join(one[0].split()).lstrip(",; ")
-        value = _in_unit(one["spec"], _unit(one["spec_unit"] or unit), pair.metric)
+    while following := next(
+        filter(None, (pattern.match(sentence, at) for pattern in _FURTHER)), None
+    ):
+        at = following.end()
+        words = " ".join(following[0].split()).lstrip(",; ")
+        value = _in_unit(following["spec"], _unit(following["spec_unit"] or unit), pair.metric)
         yield replace(
             pair, values=(pair.values[0], value), words=words, k=_only("draft_tokens_k", words)
         )
@@ -265,7 +274,8 @@ def _in_unit(number: str, unit: str, metric: str | None) -> str:
     digits = number.lower().replace(",", "")
     value = float(digits.rstrip("k")) * (1e3 if digits.endswith("k") else 1.0)
     wanted = UNIT_FACTORS["s" if str(metric).endswith("_s") else "ms"]
-    return f"{value * (1.0 if unit == '/s' else UNIT_FACTORS[unit] / wanted):.9g}"
+    factor = 1.0 if unit == "/s" else UNIT_FACTORS[unit] / wanted
+    return f"{value * factor:.9g}"
 
 
 def _pair(match: re.Match[str], sentence: str) -> ProsePair | None:
@@ -283,10 +293,8 @@ def _pair(match: re.Match[str], sentence: str) -> ProsePair | None:
     if _OTHER.search(clause) or (units[0] == "/s") != (units[1] == "/s"):
         return None
     metric = _metric(clause, units[0] == "/s")
-    plain, spec = (
-        _in_unit(match[side], unit, metric)
-        for side, unit in zip(("plain", "spec"), units, strict=True)
-    )
+    plain = _in_unit(match["plain"], units[0], metric)
+    spec = _in_unit(match["spec"], units[1], metric)
     batch = _only("batch_size", sentence)
     k = _only("draft_tokens_k", match[0])
     return ProsePair((plain, spec), metric, " ".join(match[0].split()), batch, k)
@@ -294,9 +302,13 @@ def _pair(match: re.Match[str], sentence: str) -> ProsePair | None:
 
 def _metric(words: str, is_rate: bool) -> str | None:
     """Metric of a pair by the words around it. None where they leave that of times open."""
-    told = (_RATES if is_rate else _METRICS).items()
-    named = [name for name, said in told if re.search("|".join(said), words, re.IGNORECASE)]
-    return named[0] if len(named) == 1 else ANY_RATE if is_rate else None
+    patterns_by_metric = _RATES if is_rate else _METRICS
+    metrics = [
+        name
+        for name, patterns in patterns_by_metric.items()
+        if re.search("|".join(patterns), words, re.IGNORECASE)
+    ]
+    return metrics[0] if len(metrics) == 1 else ANY_RATE if is_rate else None
 
 
 _SHARE = re.compile(rf"accept(?:ance|ed|) rate{_ABOUT}(\d+(?:\.\d+)?\s*%|0?\.\d+\b)", re.IGNORECASE)
@@ -305,9 +317,9 @@ _SHARE = re.compile(rf"accept(?:ance|ed|) rate{_ABOUT}(\d+(?:\.\d+)?\s*%|0?\.\d+
 def unread_text(text: str) -> str:
     """Sentence on an acceptance rate in a text, which no one length follows from. Empty without
     one."""
-    if len(text) > MAX_PROSE or (found := _SHARE.search(text)) is None:
+    if len(text) > MAX_PROSE or (match := _SHARE.search(text)) is None:
         return ""
-    share = float(found[1].rstrip("% ")) / (100.0 if "%" in found[1] else 1.0)
+    share = float(match[1].rstrip("% ")) / (100.0 if "%" in match[1] else 1.0)
     k = _only("draft_tokens_k", text)
     length = (
         f"1 + {share:.3g} K tokens"
@@ -315,9 +327,8 @@ def unread_text(text: str) -> str:
         else f"1 + {share:.3g} x {k} = {1 + share * int(k):.2f} tokens"
     )
     return (
-        f"Not read: {found[0]}. Say the accepted length; it is {length} if the rate is of all "
-        "drafted tokens, as in "
-        "vLLM's log."
+        f"Not read: {match[0]}. Say the accepted length; it is {length} if the rate is of all "
+        "drafted tokens, as in vLLM's log."
     )
 
 
@@ -337,9 +348,8 @@ def complaint_of(text: str) -> dict[str, str] | None:
 
 def said_in(text: str) -> dict[str, str]:
     """Settings and names by column that a text states, each where it states one alone."""
-    return _names(text) | {
-        name: value for name in _COUNTS if (value := _only(name, text)) is not None
-    }
+    settings = ((name, _only(name, text)) for name in _COUNTS)
+    return _names(text) | {name: value for name, value in settings if value is not None}
 
 
 def _unit(text: str) -> str:
@@ -362,13 +372,13 @@ def _only(name: str, text: str) -> str | None:
     A command's options are not of the text: `--cuda-graph-max-bs 16` is no batch.
     """
     text = re.sub(r"(?<!\S)--[a-z][\w-]*(?:[ =]\S+)?", " ", text)
-    found = {
+    values = {
         value.lower()
         for pattern in _COUNTS[name]
         for value in re.findall(pattern, text, re.IGNORECASE)
     }
-    found = {_WORDS.get(value, value) for value in found}
-    return found.pop() if len(found) == 1 else None
+    values = {_WORDS.get(value, value) for value in values}
+    return values.pop() if len(values) == 1 else None
 
 
 def _names(text: str) -> dict[str, str]:
@@ -376,26 +386,27 @@ def _names(text: str) -> dict[str, str]:
     apart = re.sub(r"(?<=\d)\s*[x×](?=[A-Z])", " ", text)  # 2xH100
     words = [word.rstrip(".-") for word in re.findall(r"[A-Za-z][\w.+-]*(?:/[\w.-]+)?", apart)]
     words = [re.sub(r"(?<=\d)s$", "", word) for word in words]  # two H100s
-    named = [*words, *(f"{one}-{other}" for one, other in pairwise(words))]
-    found = {
-        "drafter": {drafter_name(word) for word in re.findall(_DRAFTS, text, re.IGNORECASE)}
-        & set(drafter_ids()),
-        "engine": {engine.id for word in words if (engine := engine_called(word)) is not None},
-        "model_id": {
-            model for word in named if re.search(r"[\d-]", word) and (model := _model(word))
-        },
-        "hardware_id": {
-            chip for word in words if re.search(r"\d", word) and (chip := hardware_meant(word))
-        },
+    drafters = {drafter_name(word) for word in re.findall(_DRAFTS, text, re.IGNORECASE)}
+    engines = (engine_called(word) for word in words)
+    phrases = [*words, *(f"{first}-{second}" for first, second in pairwise(words))]
+    models = (_model(phrase) for phrase in phrases if re.search(r"[\d-]", phrase))
+    chips = (hardware_meant(word) for word in words if re.search(r"\d", word))
+    ids_by_column = {
+        "drafter": drafters & set(drafter_ids()),
+        "engine": {engine.id for engine in engines if engine is not None},
+        "model_id": {model for model in models if model},
+        "hardware_id": {chip for chip in chips if chip},
     }
-    return {name: one.pop() for name, one in found.items() if len(one) == 1}
+    return {column: ids.pop() for column, ids in ids_by_column.items() if len(ids) == 1}
 
 
 def _model(word: str) -> str | None:
     """Id of the model that a word names, as a checkpoint or by how one id alone begins
     (`Qwen3-Next`)."""
-    begun = [one for one in model_ids() if name_key(one).startswith(f"{name_key(word)}_")]
-    return model_meant(word) or (begun[0] if len(begun) == 1 else None)
+    candidates = [
+        model_id for model_id in model_ids() if name_key(model_id).startswith(f"{name_key(word)}_")
+    ]
+    return model_meant(word) or (candidates[0] if len(candidates) == 1 else None)
 
 
 def detect(sample: Sample) -> float:
@@ -413,36 +424,36 @@ def read(sample: Sample) -> RawRows:
     pairs = pairs_of(text)
     rank = {"tpot_ms": 0, "step_time_ms": 1}
     best = min((rank.get(str(pair.metric), 2) for pair in pairs), default=2)
-    kept = [pair for pair in pairs if rank.get(str(pair.metric), 2) == best]
+    best_pairs = [pair for pair in pairs if rank.get(str(pair.metric), 2) == best]
     if (
-        len({(pair.batch, pair.k) for pair in kept}) < len(kept)
-        or len({pair.metric for pair in kept}) > 1
+        len({(pair.batch, pair.k) for pair in best_pairs}) < len(best_pairs)
+        or len({pair.metric for pair in best_pairs}) > 1
     ):
         raise AdvisorError(
             f"{sample.name} states several pairs of values "
-            f"({listed([pair.words for pair in kept[:4]])}); keep one, or "
-            "give each a sentence with its concurrency or its K"
+            f"({listed([pair.words for pair in best_pairs[:4]])}); keep one, or give each a "
+            "sentence with its concurrency or its K"
         )
-    raw = RawRows("points", np.arange(1, len(kept) + 1), {})
-    words = [pair.words for pair in kept]
+    raw = RawRows("points", np.arange(1, len(best_pairs) + 1), {})
+    words = [pair.words for pair in best_pairs]
     for place, name in enumerate(("baseline_value", "sd_value")):
         raw.cells[name] = Cells(
-            [pair.values[place] for pair in kept], words if len(kept) > 1 else words[0]
+            [pair.values[place] for pair in best_pairs], words if len(best_pairs) > 1 else words[0]
         )
-    if kept[0].metric is not None:
-        raw.constant("metric", kept[0].metric, words[0])
+    if best_pairs[0].metric is not None:
+        raw.constant("metric", best_pairs[0].metric, words[0])
     for name in _COUNTS:
         if value := _only(name, text):
             raw.constant(name, value, f"{name} {value}")
-    if any(pair.batch for pair in kept[1:]):
-        raw.cells["batch_size"] = Cells([pair.batch for pair in kept], "concurrency")
-    if any(pair.k for pair in kept):
+    if any(pair.batch for pair in best_pairs[1:]):
+        raw.cells["batch_size"] = Cells([pair.batch for pair in best_pairs], "concurrency")
+    if any(pair.k for pair in best_pairs):
         other = (
             _only("draft_tokens_k", text)
-            if len({pair.batch for pair in kept}) == len(kept)
+            if len({pair.batch for pair in best_pairs}) == len(best_pairs)
             else None
         )
-        raw.cells["draft_tokens_k"] = Cells([pair.k or other for pair in kept], "K")
+        raw.cells["draft_tokens_k"] = Cells([pair.k or other for pair in best_pairs], "K")
     for name, value in _names(text).items():
         raw.constant(name, value, value)
     if "batch_size" not in raw.cells and (sent := re.findall(r"\b(\d{1,4}) requests\b", text)):
@@ -450,12 +461,12 @@ def read(sample: Sample) -> RawRows:
     version = re.search(r"\bMTP[- ]?(\d)\b", text, re.IGNORECASE)
     if version and "draft_tokens_k" not in raw.cells:
         raw.prefill["draft_tokens_k"] = int(version[1])
-    said = [
-        f"{one.words!r} is read as {one.values[0]} without drafts and {one.values[1]} with them"
-        for one in kept
+    remarks = [
+        f"{pair.words!r} is read as {pair.values[0]} without drafts and {pair.values[1]} with them"
+        for pair in best_pairs
     ]
-    said += [f"not used beside it: {pair.words!r}" for pair in pairs if pair not in kept]
-    raw.notes.append("; ".join(said))
+    remarks += [f"not used beside it: {pair.words!r}" for pair in pairs if pair not in best_pairs]
+    raw.notes.append("; ".join(remarks))
     rest = reduce(lambda rest, pair: rest.replace(pair.words, ";"), pairs, " ".join(text.split()))
     left = [repr(words) for words in _LEFT.findall(rest)]
     raw.warnings += filter(None, [unread_text(text), f"not read: {listed(left)}" if left else ""])

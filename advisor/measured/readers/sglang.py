@@ -56,10 +56,10 @@ def read_serving(sample: Sample) -> RawRows:
     cells = raw.cells
     raw.notes += medians_note(records)
     speculation = [speculation_of(record.get("server_info")) for record in records]
-    if any(item.get("drafter") == "mtp" for item in speculation):
+    if any(settings.get("drafter") == "mtp" for settings in speculation):
         raw.notes.append(MTP_AS_EAGLE)
     for name in ("draft_tokens_k", "draft_structure", "drafter"):
-        cells[name] = Cells([item.get(name) for item in speculation], "server_info")
+        cells[name] = Cells([settings.get(name) for settings in speculation], "server_info")
     cells["accepted_length"] = Cells(
         [positive_or_none(record.get("accept_length")) for record in records], "accept_length"
     )
@@ -71,7 +71,7 @@ def read_serving(sample: Sample) -> RawRows:
         isinstance(server, dict) and server.get("disable_cuda_graph") is True for server in servers
     ]
     cells["captured"] = Cells(
-        [0 if one else None for one in eager], "server_info.disable_cuda_graph"
+        [0 if is_eager else None for is_eager in eager], "server_info.disable_cuda_graph"
     )
     raw.prefill = {"engine": "sglang"}
     return raw
@@ -99,8 +99,7 @@ def positive_or_none(value: Any) -> Any:
 
 MTP_AS_EAGLE = (
     "drafter mtp: SGLang runs a model's own MTP module as EAGLE (or NEXTN), and the file names no "
-    "draft checkpoint but "
-    "the model itself or a NextN copy"
+    "draft checkpoint but the model itself or a NextN copy"
 )
 _OWN_HEADS = frozenset({"NEXTN", "FROZEN_KV_MTP"})
 WITHOUT_STEPS = frozenset({"NGRAM", "DFLASH", "DSPARK"})
@@ -185,7 +184,10 @@ def read_one_batch(sample: Sample) -> RawRows:
     cells = raw.cells
     offline = ["median_decode_latency" in record for record in records]
     cells["draft_tokens_k"] = Cells(
-        [0 if own else _plain(record) for own, record in zip(offline, records, strict=True)],
+        [
+            0 if is_offline else _plain(record)
+            for is_offline, record in zip(offline, records, strict=True)
+        ],
         "(tool)",
     )
     cells["accepted_length"] = Cells(

@@ -78,7 +78,9 @@ class _Server:
         """One row for each Key, its steps' median. Raises AdvisorError for little decoding alone or
         several servers."""
         log = self.lines(sample.text)
-        kept = {key: steps for key, steps in sorted(log.steps.items()) if len(steps) >= self.least}
+        usable = {
+            key: steps for key, steps in sorted(log.steps.items()) if len(steps) >= self.least
+        }
         rejects = [
             Reject(
                 int(steps[0][0]),
@@ -87,19 +89,19 @@ class _Server:
                 f"{self.named(key)}: fewer than {self.least} {self.few}",
             )
             for key, steps in log.steps.items()
-            if key not in kept
+            if key not in usable
         ]
-        told = ", ".join(
+        left_out_text = ", ".join(
             f"{counted(count, self.unit)} {why}" for why, count in log.left_out.items()
         )
-        if not kept:
+        if not usable:
             raise AdvisorError(
                 f"{sample.name}: no batch has {self.least} {self.unit}s of decoding alone "
-                f"({told or f'too few {self.unit}s'}); send the log of a longer run at a steady "
-                f"load{self.remedy}"
+                f"({left_out_text or f'too few {self.unit}s'}); send the log of a longer run at a "
+                f"steady load{self.remedy}"
             )
-        records = [self.row(key, steps, log.said) for key, steps in kept.items()]
-        lines = np.array([steps[0][0] for steps in kept.values()], dtype=np.int64)
+        records = [self.row(key, steps, log.said) for key, steps in usable.items()]
+        lines = np.array([steps[0][0] for steps in usable.values()], dtype=np.int64)
         raw = RawRows("points", lines, from_records(records, self.maps), rejects)
         raw.cells["model_id"], notes = model_cells(records, (self.model,))
         for column, value in (
@@ -108,7 +110,7 @@ class _Server:
             ("prompts_cached", 1),
         ):
             raw.constant(column, value)
-        raw.notes += [*notes, self.note, *([f"left out: {told}"] if told else [])]
+        raw.notes += [*notes, self.note, *([f"left out: {left_out_text}"] if left_out_text else [])]
         return raw
 
 
@@ -121,8 +123,7 @@ def _check_one_engine(ranks: Collection[str | None], example: str) -> None:
     if len(ranks) > 1:
         raise AdvisorError(
             f"the log mixes {len(ranks)} engines (data parallel), and a step of one waits for the "
-            "others; send one "
-            f"engine's lines, e.g. grep '{example}'"
+            f"others; send one engine's lines, e.g. grep '{example}'"
         )
 
 
@@ -177,11 +178,12 @@ def _why_not(step: re.Match[str], sequences: int, tokens: int, ms: float) -> str
 
 
 def _vllm_row(key: Key, steps: list[Step], said: dict[str, Any]) -> dict[str, Any]:
-    (batch, k), times = key, np.array([ms for _, ms in steps])
+    batch, k = key
+    times_ms = np.array([ms for _, ms in steps])
     batch *= int(said.get("data_parallel_size", 1))  # one engine's lines; the others hold as many
-    low, high = np.quantile(times, (0.1, 0.9))
+    low, high = np.quantile(times_ms, (0.1, 0.9))
     note = f"{len(steps)} steps, 80 % between {low:.2f} and {high:.2f} ms"
-    row = {"batch": batch, "k": k, "ms": float(np.median(times)), "notes": note}
+    row = {"batch": batch, "k": k, "ms": float(np.median(times_ms)), "notes": note}
     return said | row | ({} if k else {"drafter": "none"})
 
 
@@ -229,9 +231,9 @@ def _sglang_lines(text: str) -> _Log:
     before = 0  # the batch of the line before, 0 where a prompt came since
     for number, full in enumerate(text.splitlines(), start=1):
         line = full[:_LONGEST_LINE]
-        if given := _ARGUMENTS.search(line):
+        if arguments := _ARGUMENTS.search(line):
             log.said |= {
-                name: ast.literal_eval(value) for name, value in _ARGUMENT.findall(given["all"])
+                name: ast.literal_eval(value) for name, value in _ARGUMENT.findall(arguments["all"])
             }
         if "Prefill batch" in line:
             before = 0

@@ -139,25 +139,25 @@ def _reports(text: str) -> tuple[list[dict[str, str]], list[int]]:
             current["mode"] = mode["mode"]
         elif machine := _MACHINE.fullmatch(short):
             current.setdefault("gpu", machine["name"])
-        elif found := _LINE.fullmatch(short):
-            name = _LABELS.get(" ".join(found["label"].lower().split()))
-            if name is not None and found["value"] not in ("None", "N/A"):
-                current.setdefault(name, found["value"])
-    told = [
+        elif figure := _LINE.fullmatch(short):
+            name = _LABELS.get(" ".join(figure["label"].lower().split()))
+            if name is not None and figure["value"] not in ("None", "N/A"):
+                current.setdefault(name, figure["value"])
+    with_rate = [
         (record, line)
         for record, line in zip(records, lines, strict=True)
         if "output_rate" in record
     ]
-    return [record for record, _ in told], [line for _, line in told]
+    return [record for record, _ in with_rate], [line for _, line in with_rate]
 
 
 def _described(raw: RawRows, records: list[dict[str, Any]]) -> RawRows:
     """The rows with what holds of every report."""
     raw.constant("engine", "trtllm")
     raw.constant("batch_kind", "concurrency")
-    raw.cells["model_id"], said = model_cells(records, ("model", "model_path"))
+    raw.cells["model_id"], model_notes = model_cells(records, ("model", "model_path"))
     raw.notes += [
-        *said,
+        *model_notes,
         "batch_size is the mean number of requests in flight, those in prefill among them",
     ]
     if any("tpot_ms" not in record for record in records):
@@ -170,7 +170,7 @@ def _described(raw: RawRows, records: list[dict[str, Any]]) -> RawRows:
 def _finish(frame: pd.DataFrame) -> list[str]:
     """GPUs, and K and accepted length from the drafts of a mean request: its rounds are output less
     accepted tokens."""
-    said: list[str] = []
+    notes: list[str] = []
     gpus = floats(frame, "tensor_parallel") * np.nan_to_num(floats(frame, "_pp"), nan=1.0)
     known = gpus >= 1
     frame.loc[known, "gpu_count"] = gpus[known].astype(int)
@@ -182,14 +182,14 @@ def _finish(frame: pd.DataFrame) -> list[str]:
     if counts.any():
         frame.loc[counts, "accepted_length"] = length[counts]
         mark_same_run(frame)
-        said.append(
+        notes.append(
             f"accepted_length computed in {counted(int(counts.sum()), 'row')} as output tokens / "
             "rounds"
         )
     fill_k(
-        frame, whole(np.where(np.round(k) >= 1, k, np.nan), _WHOLE), "draft tokens / rounds", said
+        frame, whole(np.where(np.round(k) >= 1, k, np.nan), _WHOLE), "draft tokens / rounds", notes
     )
-    return said
+    return notes
 
 
 def detect_json(sample: Sample) -> float:
@@ -201,14 +201,10 @@ def detect_json(sample: Sample) -> float:
 def read_json(sample: Sample) -> RawRows:
     """One row per report."""
     documents, lines, rejects = keep_objects(sample)
-    records = [
-        {
-            name: value
-            for name, path in _JSON_PATHS.items()
-            if (value := field_of(document, path)) is not None
-        }
-        for document in documents
-    ]
+    records = []
+    for document in documents:
+        values = {name: field_of(document, path) for name, path in _JSON_PATHS.items()}
+        records.append({name: value for name, value in values.items() if value is not None})
     return _described(
         RawRows("points", lines, from_records(records, _MAPS), rejects, finish=_finish), records
     )

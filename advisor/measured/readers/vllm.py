@@ -130,19 +130,18 @@ def read_sweep(sample: Sample) -> RawRows:
     printed = table.column(PER_POSITION)
     if printed is not None:
         cells |= by_position(printed.to_pylist())
-    columns = [
-        next(
-            (found for name in _spellings(typed) if (found := table.column(name)) is not None), None
-        )
-        for typed in ("max_concurrency", "request_rate", "failed", "completed")
-    ]
-    limits, rates, failed, done = (
-        [None] * len(table.lines) if column is None else column.to_pylist() for column in columns
-    )
-    cells |= closed_loads(limits, rates)
+    values = {}
+    for name in ("max_concurrency", "request_rate", "failed", "completed"):
+        spelled = (table.column(spelling) for spelling in _spellings(name))
+        column = next((column for column in spelled if column is not None), None)
+        values[name] = [None] * len(table.lines) if column is None else column.to_pylist()
+    cells |= closed_loads(values["max_concurrency"], values["request_rate"])
     raw = RawRows("points", table.lines, cells, list(table.rejects), finish=finish_serve)
     raw.warnings += failures(
-        [{"failed": one, "completed": two} for one, two in zip(failed, done, strict=True)]
+        [
+            {"failed": failed, "completed": completed}
+            for failed, completed in zip(values["failed"], values["completed"], strict=True)
+        ]
     )
     raw.constant("engine", "vllm")
     return raw
@@ -208,7 +207,7 @@ def read_forward(sample: Sample) -> RawRows:
     refused."""
     records, lines, rejects = keep_objects(sample)
     rows: list[dict[str, Any]] = []
-    kept: list[int] = []
+    row_lines: list[int] = []
     ranks = set[int]()
     for record, line in zip(records, lines, strict=True):
         row, column, reason = _forward_row(record)
@@ -217,13 +216,13 @@ def read_forward(sample: Sample) -> RawRows:
             rejects.append(Reject(int(line), column, shorten(value), reason))
             continue
         rows.append(row)
-        kept.append(int(line))
+        row_lines.append(int(line))
         if isinstance(record.get("ranks"), list) and record["ranks"]:
             ranks.add(len(record["ranks"]))
     prefill = {"gpu_count": next(iter(ranks))} if len(ranks) == 1 else {}
     raw = RawRows(
         "points",
-        np.array(kept, dtype=np.int64),
+        np.array(row_lines, dtype=np.int64),
         from_records(rows, _FORWARD_MAPS),
         rejects,
         prefill,
@@ -260,8 +259,8 @@ def _forward_row(record: dict[str, Any]) -> tuple[dict[str, Any] | None, str, st
         for rank in ranks
     ):
         reason = (
-            "timed with its drafter, so it is neither a forward pass of the target nor a round "
-            "as served; "
+            "timed with its drafter, so it is neither a forward pass of the target nor a round as "
+            "served; "
         )
         return None, "timing_scope", f"{reason}run it again with --exclude-drafter"
     drafts = {_whole(item.get("num_draft_tokens")) for item in requests}
@@ -274,8 +273,8 @@ def _forward_row(record: dict[str, Any]) -> tuple[dict[str, Any] | None, str, st
     query = queries.pop()
     if query != k + 1:
         reason = (
-            f"query_len {query} is not K + 1 = {k + 1}: a prefill or chunked case, not a "
-            "decoding step"
+            f"query_len {query} is not K + 1 = {k + 1}: a prefill or chunked case, not a decoding "
+            "step"
         )
         return None, "requests", reason
     contexts = [item.get("kv_len") for item in requests]
@@ -371,8 +370,7 @@ def read(sample: Sample) -> RawRows:
     if not any(records):
         raise AdvisorError(
             f"{sample.name} has the title {_TITLE!r} and no figures under it; paste the whole "
-            "block, with lines such "
-            "as `Mean TPOT (ms): 8.31`"
+            "block, with lines such as `Mean TPOT (ms): 8.31`"
         )
     raw = RawRows(
         "points",
@@ -380,9 +378,11 @@ def read(sample: Sample) -> RawRows:
         from_records(records, _SERVE_MAPS),
         finish=finish_serve,
     )
-    raw.cells["model_id"], said = model_cells(records, ("model", "tokenizer", "served_model_name"))
+    raw.cells["model_id"], model_notes = model_cells(
+        records, ("model", "tokenizer", "served_model_name")
+    )
     raw.notes += [
-        *said,
+        *model_notes,
         *medians_note(records),
         "the block is rounded to two decimals; the result file is more exact",
     ]
@@ -419,23 +419,23 @@ def _blocks(text: str) -> tuple[list[dict[str, Any]], list[int]]:
                 for name, quoted, bare in _ARGUMENT.findall(line)
                 if (quoted or bare) != "None"
             }
-        elif found := _figure(line):
-            ahead = not inside and (not records or _LABELS.get(found[0]) in _LOAD)
+        elif figure := _figure(line):
+            ahead = not inside and (not records or _LABELS.get(figure[0]) in _LOAD)
             if not ahead and not records:
                 records.append(before)
                 lines.append(number)
-            _take(before if ahead else records[-1], *found)
+            _take(before if ahead else records[-1], *figure)
     return records, lines
 
 
 def _figure(line: str) -> tuple[str, str] | None:
     """Label and value of a line of the block. None for any other line."""
-    found = _LINE.match(line[:_LONGEST_LINE])
-    if found is None:
+    match = _LINE.match(line[:_LONGEST_LINE])
+    if match is None:
         return None
-    label = " ".join(found["label"].lower().split())
+    label = " ".join(match["label"].lower().split())
     known = label in _LABELS or _TIME.match(label) or _POSITION.match(label)
-    return (label, found["value"]) if known else None
+    return (label, match["value"]) if known else None
 
 
 def _take(record: dict[str, Any], label: str, value: str) -> None:

@@ -29,7 +29,7 @@ def cache_read(
     """Bytes of KV cache that one layer of softmax attention reads on one rank.
 
     R = B × ((min(min((c + q) / r, w) × n_q, (c + q) / r) + min(c + q, w_local)) × g × e × b / s +
-    (c + q) / r × e_idx)
+        (c + q) / r × e_idx)
 
     B: sequences of one attention group. [-]
     c, q: cached tokens of each, and new ones. [-]
@@ -41,7 +41,8 @@ def cache_read(
     s: ranks that split the cache, at most the KV heads; a latent cache is replicated. [-]
     e_idx: index keys of an entry, all read before sparse attention chooses, in fp8. [B]
     g: readings of an entry: query heads of a KV head where a kernel takes each by itself
-    (`heads_apart`), else 1. [-] Limits: read once per sequence, whatever q is, but for g.
+        (`heads_apart`), else 1. [-]
+    Limits: read once per sequence, whatever q is, but for g.
     Source: own derivation: the entries that a kernel must read, each once.
     """
     # Queries that choose for themselves read more together than one would, but never more than
@@ -76,12 +77,12 @@ def attention_flops(
 
     B, c, q, r, w, n_q: as in the cache read. [-]
     H, a: query heads [-], and the operations of one of them against one entry: 2 (d_qk + d_v).
-    [FLOP] m_0, n_g: rows of a block, and the KV heads that have blocks of their own: the queries
-      that share a KV head, those of all q tokens together, fill its blocks. [-]
+        [FLOP]
+    m_0, n_g: rows of a block, and the KV heads that have blocks of their own: the queries that
+      share a KV head, those of all q tokens together, fill its blocks. [-]
     tp, s: ranks that split the query heads, and those that split the KV heads. [-]
     Limits: grows with q at once where the heads fill a block (latent attention); at m_0 rows and
-    fewer, q costs
-      nothing.
+      fewer, q costs nothing.
     Source: own derivation; rows of a block by the accelerator's matrix instruction
       (`calibration.latent_block_rows`).
     """
@@ -115,7 +116,8 @@ def prompt_attention(F: Floats, eta: Floats, F_peak: Floats) -> Floats:
 
     F: operations of all layers on one rank. [FLOP]
     F_peak, eta: peak arithmetic of 16 bits [FLOP/s], and the share of it that the kernel reaches.
-    [-] Limits: never bound by reading: a prompt's keys are read once for many queries.
+        [-]
+    Limits: never bound by reading: a prompt's keys are read once for many queries.
     Source: eta assumed, docs/decisions/0008-prefill-as-a-mixed-step.md.
     """
     return F / (eta * F_peak)
@@ -130,13 +132,12 @@ def state_moved(B: Floats, S: Floats, q: Floats, tp: Floats = 1.0) -> Floats:
     S: elements of the state of one sequence, kept in fp32. [-]
     tp: ranks that split it. [-]
     Limits: the state is read once, and one is written for every token, so that rejected ones can be
-    rolled back. The
-      context plays no part, nor does the cache's format. vLLM keeps states in the model's 16 bits
-      where a configuration names no mamba_ssm_dtype (Qwen3-Next); that is not followed.
+      rolled back. The context plays no part, nor does the cache's format. vLLM keeps states in the
+      model's 16 bits where a configuration names no mamba_ssm_dtype (Qwen3-Next); that is not
+          followed.
     Source: verify-phase rows of Kimi-K3's recurrent kernels (2, 4, 8 tokens; H100, H200, B200,
-    B300, GB200, GB300 under
-      vLLM and SGLang), with a start and a bandwidth fitted: median error 3 to 10 %, against 12 to
-      31 % for one state written whatever q is.
+      B300, GB200, GB300 under vLLM and SGLang), with a start and a bandwidth fitted: median error 3
+      to 10 %, against 12 to 31 % for one state written whatever q is.
     """
     # A state for each token, to roll rejected ones back: with a single one the error is 12 to 31 %,
     # not 3 to 10 %.
@@ -173,11 +174,9 @@ def attention_core(
     F, F_attn: operations of one layer [FLOP], and their rate. [FLOP/s]
     p: sharpness of the bend between the two. [-]
     Limits: few query rows for each byte wait for the cache, t0 + R / BW; many, as the heads of a
-    latent cache times the
-      tokens that are verified, for arithmetic, t0 + F / F_attn.
+      latent cache times the tokens that are verified, for arithmetic, t0 + F / F_attn.
     Source: own derivation, reading by the form of docs/decisions/0002-moe-kernel-form.md;
-    arithmetic beside it,
-      since the heads of a latent cache share what is read.
+      arithmetic beside it, since the heads of a latent cache share what is read.
     """
     return L * (t0 + p_norm(R / BW, F / F_attn, p))
 
@@ -198,14 +197,15 @@ def attention_module(
 
     L, T_m: layers [-], and one of them measured at these sequences and context. [s]
     T_q, T_1: one layer with a row for each token and for each sequence, at the shortest context:
-    its projections. [s] C_q, C_1: core of all tokens of the sequences, which share a cache, and of
-    one token each. [s] C_q0, C_10: core at the shortest context of as many sequences as tokens, and
-    of the sequences: in T_q and T_1. [s] Limits: sparse attention chooses entries for each token:
-    T_m is measured with a sequence for each, and is all; an
-      upper bound, since index keys are then read for each token, not once for those of a sequence.
+        its projections. [s]
+    C_q, C_1: core of all tokens of the sequences, which share a cache, and of one token each. [s]
+    C_q0, C_10: core at the shortest context of as many sequences as tokens, and of the sequences:
+        in T_q and T_1. [s]
+    Limits: sparse attention chooses entries for each token: T_m is measured with a sequence for
+      each, and is all; an upper bound, since index keys are then read for each token, not once for
+          those of a sequence.
     Source: own derivation: tables time a whole layer for one token of each sequence, and what
-    further tokens add is
-      taken from projections and core.
+      further tokens add is taken from projections and core.
     """
     # Differences of measurements fall below zero by their noise; a further token never makes a
     # layer cheaper.

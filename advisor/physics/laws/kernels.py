@@ -2,7 +2,7 @@
 textbook form.
 
 The laws of one forward pass without attention: what its kernels move and compute, and how long that
-takes.
+    takes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def p_norm(a: Floats, b: Floats, p: Floats) -> Array:
     a, b: the two limits, each >= 0. [s]
     p: sharpness of the bend, > 0: a sum at 1, the larger of the two as p grows. [-]
     Own derivation: the larger one is taken out of the root, so that the result is finite for any a,
-    b >= 0.
+        b >= 0.
     """
     # The larger one is taken out of the root, whose powers would overflow; 0/0 is a layer that
     # neither reads nor computes.
@@ -107,8 +107,7 @@ def uniform_experts(N: Floats, k: Floats, M: Floats) -> Floats:
     N, k: routed experts of the layer, and those of one token, 1 <= k <= N. [-]
     M: tokens in the step. [-]
     Limits: k at M = 1, N for many tokens; N at k = N, whatever M is. Real routers are correlated
-    and uneven: see
-      Routing.
+      and uneven: see Routing.
     Source: MoESD, arXiv:2505.19645, eq. 8.
     """
     return N * one_minus_power(1 - k / N, M)
@@ -177,9 +176,9 @@ def expert_flops(n_mat: Floats, h: Floats, I: Floats, U: Floats, m: Floats) -> F
 
     n_mat, h, I, U: as in the weights. [-]
     m: mean rows of a touched expert; each block of rows is filled up to a multiple of 16, by 7.5 on
-    average. [-] Limits: 32 operations a weight for few rows, whose block is filled up to 16; 2 M k
-    / N a weight of all experts
-      for many.
+        average. [-]
+    Limits: 32 operations a weight for few rows, whose block is filled up to 16; 2 M k / N a weight
+      of all experts for many.
     Source: docs/decisions/0002-moe-kernel-form.md.
     """
     # A matrix instruction works on whole tiles: one row of an expert costs as much as sixteen.
@@ -200,7 +199,8 @@ def expert_activation_bytes(
 
     M, k: tokens in the step, routed experts of each. [-]
     h, n_mat, I: as in the weights: an expert reads and writes h elements a row, and n_mat I between
-    its matrices. [-] ep: ranks that share the experts. [-]
+        its matrices. [-]
+    ep: ranks that share the experts. [-]
     Limits: the last term gathers the tokens and adds up their results.
     Source: own derivation; kept because errors on held-out shapes fall with it,
       docs/decisions/0002-moe-kernel-form.md.
@@ -233,11 +233,12 @@ def routed_layers(
     L, t0: layers [-], and the fixed cost of one. [s]
     W, F, A: weights read [B], operations [FLOP] and activations moved [B], of one layer.
     BW, F_peak, BW_act: rates of the three, fitted slopes and not the data sheet's. [B/s], [FLOP/s],
-    [B/s] U, tau: distinct experts touched on the rank [-], and the cost of each. [s]
+        [B/s]
+    U, tau: distinct experts touched on the rank [-], and the cost of each. [s]
     N, ep, tau_N: experts of the layer, ranks that share them [-], and the cost of each resident
-    one. [s] c: correction by the rows m of a touched expert, which carries the tile switches of a
-    kernel; or r, measured over
-      computed time of this very shape. [-]
+        one. [s]
+    c: correction by the rows m of a touched expert, which carries the tile switches of a kernel; or
+      r, measured over computed time of this very shape. [-]
     Limits: tables of up to 2048 tokens; linear in t0, tau, tau_N and the inverse rates.
     Source: chosen by leave-one-shape-out error, docs/decisions/0002-moe-kernel-form.md.
     """
@@ -266,10 +267,11 @@ def gemm(
     W, b: weights of one layer on this rank [-], and the storage of one. [B]
     M: rows that are multiplied. [-]
     BW, F_peak: rates of reading weights and of arithmetic, fitted slopes and not the data sheet's.
-    [B/s], [FLOP/s] p: sharpness of the bend between the two. [-]
+        [B/s], [FLOP/s]
+    p: sharpness of the bend between the two. [-]
     Limits: few rows wait for the weights, n t0 + W b / BW; many for arithmetic, n t0 + 2 M W /
-    F_peak. Source: form compared on measured tables, docs/decisions/0002-moe-kernel-form.md; its
-    bounds,
+        F_peak.
+    Source: form compared on measured tables, docs/decisions/0002-moe-kernel-form.md; its bounds,
       docs/decisions/0010-kernels-as-they-run.md.
     """
     # The bend is fitted and not sharp: near the ridge a kernel still waits for some weights while
@@ -287,7 +289,7 @@ def stream(R: Floats, t0: Floats = 0.0, BW: Floats = np.inf, r: Floats = 1.0) ->
     r: measured over computed time at this size, where every size was measured. [-]
     Limits: t0 for a short message, R / BW for a long one.
     Source: form of docs/decisions/0002-moe-kernel-form.md; r,
-    docs/decisions/0005-measured-shapes.md.
+        docs/decisions/0005-measured-shapes.md.
     """
     return r * (t0 + R / BW)
 
@@ -329,8 +331,9 @@ def eager_wait(e: Floats, L: Floats, T_device: Floats) -> Floats:
     L: layers. [-]
     T_device: what the device computes in the step. [s]
     Limits: 0 where the device is slower than the launches, which run ahead of it; the same at every
-    batch below that. Source: own derivation, the longer of two that run beside each other; e in
-    `advisor.catalog.engines`.
+        batch below that.
+    Source: own derivation, the longer of two that run beside each other; e in
+        `advisor.catalog.engines`.
     """
     return np.maximum(e * L - T_device, 0)
 
@@ -343,10 +346,9 @@ def between_graphs(c_p: Floats, L: Floats) -> Floats:
     c_p: of a layer with attention. [s]
     L: such layers. [-]
     Limits: 0 in plain decode and where a graph holds a verification whole; not hidden by the
-    device, which waits in
-      every layer.
+      device, which waits in every layer.
     Source: docs/decisions/0039-verification-outside-full-graphs.md; c_p in
-    `advisor.catalog.kernel_costs`.
+        `advisor.catalog.kernel_costs`.
     """
     return c_p * L
 
@@ -391,9 +393,9 @@ def between_knots(x: Floats, x_1: Floats, x_2: Floats, c_1: Floats, c_2: Floats)
     x, x_1, x_2: size asked for and its measured neighbours, x_1 <= x <= x_2. [as x]
     c_1, c_2: factors measured there. [-]
     Limits: beyond the outer knots the factor is constant (`kernel_costs.factor_at` reads whole
-    curves). Source: own choice; where rows of a shape were measured, the time itself is straight
-    between them,
-      docs/decisions/0010-kernels-as-they-run.md.
+        curves).
+    Source: own choice; where rows of a shape were measured, the time itself is straight between
+      them, docs/decisions/0010-kernels-as-they-run.md.
     """
     # Tables mostly double their sizes from row to row: in the logarithms those lie evenly.
     return c_1 * (c_2 / c_1) ** (np.log(x / x_1) / np.log(x_2 / x_1))

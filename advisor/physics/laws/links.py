@@ -36,12 +36,12 @@ def fp8_messages(M: Floats, d: Floats) -> Floats:
 
     M: messages, one for each token and destination. [-]
     d: hidden size; a scale of 32 bits goes with every 128 elements, a header of 16 B with every
-    message. [-] Limits: 0.52 of the bytes of 16 bits for a wide hidden state. The header is that of
-    low-latency dispatch; the normal
-      mode sends origin, chosen experts and their weights in its place, and is taken to be as long.
+        message. [-]
+    Limits: 0.52 of the bytes of 16 bits for a wide hidden state. The header is that of low-latency
+      dispatch; the normal mode sends origin, chosen experts and their weights in its place, and is
+          taken to be as long.
     Source: [DeepEP] https://github.com/deepseek-ai/DeepEP, csrc/kernels/legacy/internode_ll.cu at
-    dd758ca,
-      num_bytes_per_msg.
+      dd758ca, num_bytes_per_msg.
     """
     return M * (d * FP8_MESSAGE_BYTES + MESSAGE_HEADER_BYTES)
 
@@ -72,7 +72,7 @@ def all_reduces(
     r: measured over computed time at this size. [-]
     Limits: 2 L t0 for few rows, whatever they are; not charged on one rank.
     Source: two a layer, Megatron-LM, arXiv:1909.08053; time by the form of
-    docs/decisions/0002-moe-kernel-form.md.
+        docs/decisions/0002-moe-kernel-form.md.
     """
     # One after attention, one after the feed-forward block.
     return 2 * L * stream(X, t0, BW, r)
@@ -86,7 +86,8 @@ def sent_bytes(X: Floats, k: Floats, tp: Floats = 1.0) -> Floats:
     X: message of one attention group. [B]
     k, tp: routed experts of a token, ranks of the group. [-]
     Limits: an upper bound: experts on the same rank, or several on one other, need no message of
-    their own. Source: own derivation: one copy of a row for each of its k experts.
+        their own.
+    Source: own derivation: one copy of a row for each of its k experts.
     """
     return X / tp * k
 
@@ -99,7 +100,7 @@ def other_nodes(n: Floats, R: Floats) -> Floats:
     n, R: ranks of one node, and expert-parallel ranks. [-]
     Limits: 0 up to one node; 1 for many nodes.
     Source: own derivation: experts spread evenly over ranks, each choice as likely on one as on
-    another.
+        another.
     """
     return np.maximum(0.0, 1 - n / R)
 
@@ -112,10 +113,10 @@ def nodes_reached(n: Floats, R: Floats, k: Floats) -> Floats:
     n, R: ranks of one node, and expert-parallel ranks. [-]
     k: routed experts of a token. [-]
     Limits: 0 up to one node; k × (1 - n / R) for many nodes, where no two choices share one, and
-    never more. Routing
-      that keeps a token on a few nodes, as DeepSeek-V3's does beyond four, reaches fewer.
+      never more. Routing that keeps a token on a few nodes, as DeepSeek-V3's does beyond four,
+          reaches fewer.
     Source: own derivation: each of R/n nodes is missed by all k choices with probability (1 -
-    n/R)^k.
+        n/R)^k.
     """
     return np.maximum(0.0, R / n - 1) * (1 - other_nodes(n, R) ** k)
 
@@ -126,10 +127,10 @@ def wire_bytes(X_out: Floats, X: Floats, k: Floats, tp: Floats = 1.0) -> Floats:
     X_net = (X_out + X) / 2 / tp × k
 
     X_out, X: message of one attention group to the experts, in 8 or 16 bits, and of the same rows
-    back. [B] k, tp: messages of a token, and ranks of the group. [-]
+        back. [B]
+    k, tp: messages of a token, and ranks of the group. [-]
     Limits: decode has one message for each chosen expert, as low-latency kernels send; prompts have
-    one for each other
-      node (`nodes_reached`), which passes it on inside.
+      one for each other node (`nodes_reached`), which passes it on inside.
     Source: own derivation: half of dispatch and combine.
     """
     return (X_out + X) / 2 / tp * k
@@ -158,7 +159,7 @@ def fullest_rows(M: Floats, p: Floats) -> Floats:
     p: expert choices that the rank serves over the mean rank's, counted on loads or a trace. [-]
     Limits: M where ranks are alike.
     Source: own derivation: a rank's port carries what comes to it; not measured
-    (docs/expert-parallel.md).
+        (docs/expert-parallel.md).
     """
     return p * M
 
@@ -188,11 +189,9 @@ def expert_exchange(
     X_net, s: bytes of one rank as they travel [B], and the share of them that leaves the node. [-]
     t_net, BW_net: latency [s] and rate of the network, per GPU. [B/s]
     Limits: 2 L t0 for few rows inside a node, where s = 0; not charged where every rank holds all
-    of its tokens'
-      experts (ep <= tp).
+      of its tokens' experts (ep <= tp).
     Source: own derivation: one message to the experts and one back; time inside a node by the form
-    of
-      docs/decisions/0002-moe-kernel-form.md, beyond it docs/decisions/0016-between-nodes.md.
+      of docs/decisions/0002-moe-kernel-form.md, beyond it docs/decisions/0016-between-nodes.md.
     """
     # Dispatch carries rows to their experts, combine carries the results back; links and network
     # work side by side.
@@ -235,16 +234,13 @@ def prompt_exchange(
     BW: rate of what one rank sends inside a node. [B/s]
     r: measured over computed time at this size. [-]
     X_net: bytes of one rank that leave its node, as they travel: a message for each other node that
-    a token reaches.
-      [B]
+      a token reaches. [B]
     s: share of expert choices that lie on other nodes. [-]
     t_net, BW_net: latency [s] and rate of the network, per GPU. [B/s]
     Limits: that of `expert_exchange` inside one node, where s = 0 and X_net = 0; X_net / BW_net for
-    long prompts on
-      many nodes.
+      long prompts on many nodes.
     Source: own derivation: what another node receives once it passes on to each expert's rank, so
-    that links carry
-      every message, beside the network; docs/decisions/0016-between-nodes.md.
+      that links carry every message, beside the network; docs/decisions/0016-between-nodes.md.
     """
     # Tokens cross the network to one rank of a node and its links to the others: the two work side
     # by side.

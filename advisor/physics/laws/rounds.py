@@ -34,7 +34,7 @@ def draft_host(n: Floats, c_d: Floats) -> Floats:
     c_d: host time of a pass, fitted per engine class. [s]
     Limits: 0 where no pass is drafted on the device (n-gram, K = 0).
     Source: own derivation; c_d fitted on published speedups,
-    docs/decisions/0003-engine-overheads.md.
+        docs/decisions/0003-engine-overheads.md.
     """
     return n * c_d
 
@@ -51,8 +51,7 @@ def waiting_for_the_last(s: Floats, g: Floats, e: Floats, r: Floats) -> Floats:
     r: a round of one sequence over a round of all, both of kernels. [-]
     Limits: 1 for one sequence, and without drafting, where all of one length end together.
     Source: own derivation: T(b) = T(0) + b t, so what waits is T(0) alone, for s g e more rounds
-    than the mean;
-      docs/decisions/0036-heads-hosts-last-sequences.md.
+      than the mean; docs/decisions/0036-heads-hosts-last-sequences.md.
     """
     return 1 + s * g * e * r
 
@@ -63,13 +62,11 @@ def reread(kappa: Floats, q: Floats, T_attn: Floats) -> Floats:
     T_reread = kappa × (q - 1) × T_attn
 
     kappa: share of the attention that each further token adds, fitted per engine class; 0 where
-    kernels read the cache
-      once for all tokens of a sequence. Above 1 it holds more than readings: a latency for each
-      token. [-]
+      kernels read the cache once for all tokens of a sequence. Above 1 it holds more than readings:
+          a latency for each token. [-]
     q: tokens of each sequence in the pass. [-]
     T_attn: attention of the pass before that, of layers that keep a cache: a recurrent state is
-    read once and its law
-      charges every token already. [s]
+      read once and its law charges every token already. [s]
     Limits: 0 in plain decode.
     Source: docs/decisions/0015-what-a-round-lacked.md.
     """
@@ -83,16 +80,16 @@ def verified(
     mechanism.
 
     T_verified = min(phi × b × q / (1 + phi × b × q) × max(q × T_plain - T_verify - (q - 1) × T_fix,
-    0), 0.75 × T_plain)
+        0), 0.75 × T_plain)
 
     phi: fitted on speedups: 1/phi tokens of an attention group are half of the way to the limit.
-    [-] b, q: sequences of one attention group, and tokens that each verifies. [-]
+        [-]
+    b, q: sequences of one attention group, and tokens that each verifies. [-]
     T_plain, T_verify: one plain step, and a step of q tokens for each sequence. [s]
     T_fix: host time and launches of a step, which do not grow with its tokens. [s]
     Limits: 0 for few tokens; at most three quarters of a plain step, and at most what makes every
-    verified token as
-      dear on the device as one of a plain step. Candidates are sampling, rejection, copies of
-      hidden states, padding, and kernels off their tables.
+      verified token as dear on the device as one of a plain step. Candidates are sampling,
+      rejection, copies of hidden states, padding, and kernels off their tables.
     Source: docs/decisions/0019-rounds-by-tokens.md.
     """
     # Bounded on both sides: verified tokens are never dearer than plain steps, and the kernels are
@@ -125,8 +122,10 @@ def prompt_waits(p: Floats, G: Floats) -> Floats:
 
     p: chance that a step holds a chunk of one group's prompts, 0 < p <= 1. [-]
     G: groups, which exchange tokens with each other's experts in every layer and so step together.
-    [-] Limits: G for rare prompts, which never fall together; 1 where every step holds a chunk of
-    every group. Source: own derivation: groups take prompts independently,
+        [-]
+    Limits: G for rare prompts, which never fall together; 1 where every step holds a chunk of every
+        group.
+    Source: own derivation: groups take prompts independently,
       docs/decisions/0020-prompts-on-data-parallel-groups.md.
     """
     return one_minus_power(1 - p, G) / p
@@ -141,8 +140,7 @@ def prompt(
 
     n: chunks of the prompt. [-]
     T_with, T_without: a step with the tokens of one chunk, and without them; 0 without where an
-    engine does not decode
-      while it prefills. [s]
+      engine does not decode while it prefills. [s]
     T_attn: attention of the prompt's tokens on each other. [s]
     T_small: small kernels of the prompt's tokens. [s]
     w: prompts that a data-parallel group waits for, with each of its own. [-]
@@ -158,8 +156,8 @@ def prefill(S: Floats, T_prompt: Floats, OSL: Floats) -> Floats:
     pf = S × T_prompt / OSL
 
     S: prompts processed while one answer is written: in a closed loop, one for each sequence of the
-    attention group, or
-      without the answer's own where its user has waited for that before the first token. [-]
+      attention group, or without the answer's own where its user has waited for that before the
+          first token. [-]
     T_prompt: one prompt. [s]
     OSL: tokens of an answer. [-]
     Limits: 0 for the headline, which is what one user sees.
@@ -176,10 +174,11 @@ def speedup(AL: Floats, T_plain: Floats, T_round: Floats, pf: Floats = 0.0) -> F
 
     AL: tokens emitted per round. [-]
     T_plain, T_round: one plain step, T(B, 1), and one whole round: draft, verify, sampling, host.
-    [s] pf: prefill charged to each output token. [s]
+        [s]
+    pf: prefill charged to each output token. [s]
     Limits: above 1, speculation is faster. Without prefill AL T_plain / T_round.
     Source: own derivation: AL tokens decoded plainly over the round that emits them, their prefill
-    on both sides.
+        on both sides.
     """
     # Prefill stands on both sides: a token of either arm waits for as much of other prompts.
     return AL * (T_plain + pf) / (T_round + AL * pf)
@@ -191,9 +190,9 @@ def verification_ratio(T_verify: Floats, T_plain: Floats) -> Floats:
     R = T_verify / T_plain
 
     T_verify, T_plain: steps of K + 1 tokens and of one token for each sequence, T(B, K + 1) and
-    T(B, 1). [s] Limits: 1 at K = 0; near 1 where the plain step already reads every weight and
-    cache entry that the verification
-      does.
+        T(B, 1). [s]
+    Limits: 1 at K = 0; near 1 where the plain step already reads every weight and cache entry that
+      the verification does.
     Source: definition.
     """
     return T_verify / T_plain
@@ -208,8 +207,7 @@ def amdahl_ratio(f: Floats, U_ratio: Floats, eta: Floats = 1.0) -> Floats:
     U_ratio: distinct experts of the verification step over those of the plain one. [-]
     eta: part of the extra loading that nothing hides, at most 1. [-]
     Limits: 1 where no further experts are touched: k = N, or so many sequences that a plain step
-    touches all.
-      U_ratio where experts are all of a step (f = eta = 1).
+      touches all. U_ratio where experts are all of a step (f = eta = 1).
     Source: own derivation, after Amdahl's law.
     """
     return 1 + eta * f * (U_ratio - 1)
@@ -264,7 +262,8 @@ def usd_per_million_tokens(p: Floats, X: Floats) -> Floats:
     p: price of one GPU for an hour. [USD/h]
     X: output tokens per second of one GPU; 0.0036 are the seconds of an hour over a million. [1/s]
     Limits: for GPUs that are paid whether they work or not; as much as that of idle ones is left
-    out. Source: definition.
+        out.
+    Source: definition.
     """
     return p / (0.0036 * X)
 
@@ -278,11 +277,11 @@ def board_power(
 
     P_b: power that the board is built for. [W]
     s_c, s_m: shares of the time in arithmetic and in reading memory; the rest waits for host and
-    links. [-] f_c, f_m, f_w: share of the board's power drawn meanwhile. [-]
+        links. [-]
+    f_c, f_m, f_w: share of the board's power drawn meanwhile. [-]
     Limits: a roofline estimate with a wide band; clocks, voltage and temperature are not in it.
     Source: own derivation, fractions in `advisor.predict.spend`: P95 of serving nodes,
-    arXiv:2509.20241, and two
-      anchors of arXiv:2601.22076.
+      arXiv:2509.20241, and two anchors of arXiv:2601.22076.
     """
     return P_b * (f_c * s_c + f_m * s_m + f_w * (1 - s_c - s_m))
 

@@ -55,10 +55,8 @@ class Table:
         self.device = device
         self.drawn = np.zeros((TABLE_ROWS, shape[1]), np.int32)
         self.rows = self._put(self.drawn)
-        self.place, self.length = (
-            self._put(np.zeros(1, np.int64)),
-            self._put(np.full(1, TABLE_ROWS)),
-        )
+        self.place = self._put(np.zeros(1, np.int64))
+        self.length = self._put(np.full(1, TABLE_ROWS))
         self.span = self._put(np.arange(TABLE_ROWS))
         self.counted_to = 0
 
@@ -164,18 +162,18 @@ class Strategy:
         """
         calls = self.calls
         self.calls = []
-        found = []
+        touched_counts = []
         for table, count in calls:
             if count == tokens:
-                found.append(table.touched(table.counted_to, count))
+                touched_counts.append(table.touched(table.counted_to, count))
             table.counted_to += count
         for table in self.tables.values():
             place = int(table.place[0])
             if not calls:
                 starts = range(table.counted_to, place - tokens + 1, tokens)
-                found += [table.touched(start, tokens) for start in starts]
+                touched_counts += [table.touched(start, tokens) for start in starts]
             table.counted_to = place
-        return found
+        return touched_counts
 
 
 _DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
@@ -228,13 +226,14 @@ class Engine:
         self.scheduler = self.engine.engine_core.engine_core.scheduler
         self.vocabulary = int(self.engine.vllm_config.model_config.get_vocab_size())
         self.rng = np.random.default_rng(plan.seed)
-        self.count, self.scheduled = 0, list[int]()
+        self.count = 0
+        self.scheduled = list[int]()
         schedule = self.scheduler.schedule
 
-        def watched(*arguments: Any, **named: Any) -> Any:
+        def watched(*arguments: Any, **keywords: Any) -> Any:
             """Note how many tokens of each sequence a step carries: whether all decode, and K is
             obeyed."""
-            output = schedule(*arguments, **named)
+            output = schedule(*arguments, **keywords)
             self.scheduled = list(output.num_scheduled_tokens.values())
             return output
 
@@ -261,26 +260,29 @@ class Engine:
             if quantised == "fp8" and _reach(config, "quant_config.weight_block_size")
             else ""
         )
-        return {
+        weight_dtype = f"{quantised}{blocks}" if quantised else _DTYPES.get(dtype, dtype)
+        sizes = _reach(config, "compilation_config.cudagraph_capture_sizes")
+        runner_class = f"{type(runner).__module__}.{type(runner).__name__}" if runner else ""
+        backends = {*map(_backend, layers)} - {""}
+        expert_kernels = {*map(_experts, layers)} - {""}
+        ranks = int(_reach(config, "parallel_config.tensor_parallel_size") or 1)
+        spreads_experts = _reach(config, "parallel_config.enable_expert_parallel")
+        facts: dict[str, Any] = {
             "engine": "vllm",
             "engine_version": str(getattr(vllm, "__version__", "")),
             "async_scheduling": bool(_reach(config, "scheduler_config.async_scheduling")),
             "eager": bool(_reach(config, "model_config.enforce_eager")),
             "graph_mode": graphs,
-            "captured_sizes": list(
-                _reach(config, "compilation_config.cudagraph_capture_sizes") or []
-            ),
-            "runner": f"{type(runner).__module__}.{type(runner).__name__}" if runner else "",
-            "attention_backend": ", ".join(sorted({*map(_backend, layers)} - {""})),
-            "expert_kernel": ", ".join(sorted({*map(_experts, layers)} - {""})),
-            "weight_dtype": f"{quantised}{blocks}" if quantised else _DTYPES.get(dtype, dtype),
+            "captured_sizes": list(sizes or []),
+        }
+        return facts | {
+            "runner": runner_class,
+            "attention_backend": ", ".join(sorted(backends)),
+            "expert_kernel": ", ".join(sorted(expert_kernels)),
+            "weight_dtype": weight_dtype,
             "kv_dtype": "" if cache == "auto" else _DTYPES.get(cache, cache),
-            "tensor_parallel": (
-                ranks := int(_reach(config, "parallel_config.tensor_parallel_size") or 1)
-            ),
-            "expert_parallel": ranks
-            if _reach(config, "parallel_config.enable_expert_parallel")
-            else 1,
+            "tensor_parallel": ranks,
+            "expert_parallel": ranks if spreads_experts else 1,
             "device": device,
             "captured": None if device == "cpu" else graphs != "NONE",
         }
@@ -360,15 +362,15 @@ class Engine:
 
     def _sampling(self, cell: Cell) -> Any:
         most = max(1, min(most_tokens(self.plan, cell), self.longest - cell.context))
-        named: dict[str, Any] = {
+        parameters: dict[str, Any] = {
             "max_tokens": most,
             "ignore_eos": True,
             "temperature": 1.0,
             "detokenize": False,
         }
         if self.plan.drafter == "ngram":
-            named["allowed_token_ids"] = list(range(NGRAM_WORDS))
-        return self.sampling(**named)
+            parameters["allowed_token_ids"] = list(range(NGRAM_WORDS))
+        return self.sampling(**parameters)
 
 
 def most_tokens(plan: Plan, cell: Cell) -> int:
@@ -422,9 +424,11 @@ def main(arguments: list[str]) -> int:
     to do here."""
     request = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
     path = Path(arguments[1])
-    given: dict[str, Any] = request["plan"]
-    given |= {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
-    plan = Plan(**given)
+    plan_values: dict[str, Any] = request["plan"]
+    plan_values |= {
+        name: tuple(value) for name, value in plan_values.items() if isinstance(value, list)
+    }
+    plan = Plan(**plan_values)
     lines: list[dict[str, Any]] = request["lines"]
     deadline = request["deadline"]
     os.environ |= {

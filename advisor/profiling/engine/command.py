@@ -71,24 +71,22 @@ def hardware(python: str) -> str:
         )
     bandwidth, flops = json.loads(done.stdout.splitlines()[-1])
     names = re.findall(r"^model name\s*: *(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-    return json.dumps(
-        {
-            "name": f"{names[0] if names else platform.machine()}, {len(names)} cores",
-            "memory_bytes": float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")),
-            "bandwidth_bytes_per_s": float(f"{bandwidth:.4g}"),
-            "peak_flops_per_s": {"bf16": float(f"{flops:.4g}")},
-            "source": SOURCE,
-            "date": dt.date.today().isoformat(),
-        },
-        indent=1,
-    )
+    processor = names[0] if names else platform.machine()
+    accelerator = {
+        "name": f"{processor}, {len(names)} cores",
+        "memory_bytes": float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")),
+        "bandwidth_bytes_per_s": float(f"{bandwidth:.4g}"),
+        "peak_flops_per_s": {"bf16": float(f"{flops:.4g}")},
+        "source": SOURCE,
+        "date": dt.date.today().isoformat(),
+    }
+    return json.dumps(accelerator, indent=1)
 
 
 NOT_DRIVEN = (
     "for SGLang run `python -m sglang.bench_one_batch_server --load-format dummy ...` with "
     "SGLANG_SIMULATE_UNIFORM_EXPERTS=1 and read its file by `advisor ingest FILE --set "
-    "routing=round_robin`; "
-    "for TensorRT-LLM `trtllm-bench` and `advisor ingest FILE`"
+    "routing=round_robin`; for TensorRT-LLM `trtllm-bench` and `advisor ingest FILE`"
 )
 LEAST_ROWS = 3
 """Cells that a fit needs at least. [-]"""
@@ -186,7 +184,8 @@ def main(
     parse = parser()
     parse.set_defaults(engine_python=python)
     options = parse.parse_args(list(argv))
-    options.program, options.typed = program, list(argv)
+    options.program = program
+    options.typed = list(argv)
     try:
         plan = plan_of(options, config_of or config_file)
         if plan.hardware != "hardware.json":
@@ -252,6 +251,8 @@ def plan_of(options: argparse.Namespace, config_of: ConfigOf) -> Plan:
     drafts = _numbers("--k", options.k)
     path = Path(options.model)
     has_weights = options.routing == "natural" and any(path.glob("*.safetensors"))
+    usual_repeats = 5 if options.layers else 3
+    own_hardware = not options.hardware or options.hardware.endswith(".json")
     return Plan(
         model=config,
         name=name,
@@ -260,16 +261,14 @@ def plan_of(options: argparse.Namespace, config_of: ConfigOf) -> Plan:
         batches=_numbers("--batches", options.batches),
         drafts=drafts,
         contexts=_numbers("--context", options.context),
-        repeats=(5 if options.layers else 3) if options.repeats is None else options.repeats,
+        repeats=usual_repeats if options.repeats is None else options.repeats,
         steps=options.steps,
         routing=own_routing(options.routing),
         accepted_length=_accepted(options.accepted_length, max(drafts)),
         checkpoint=str(path.resolve()) if has_weights else "",
         engine_args=arguments,
         model_id=model_id,
-        hardware="hardware.json"
-        if not options.hardware or options.hardware.endswith(".json")
-        else options.hardware,
+        hardware="hardware.json" if own_hardware else options.hardware,
         seed=options.seed,
         depths=_numbers("--layers", options.layers) if options.layers else (),
     )
@@ -326,13 +325,13 @@ def _price(plan: Plan, budget_s: float) -> str:
 def _hardware(options: argparse.Namespace, *, again: bool) -> str:
     """The accelerator's JSON as given, or this processor's with the best rates so far: other work
     speeds none up."""
-    kept = options.output / "hardware.json"
+    saved_path = options.output / "hardware.json"
     try:
         path = (
             Path(options.hardware)
             if options.hardware
-            else kept
-            if again and kept.exists()
+            else saved_path
+            if again and saved_path.exists()
             else None
         )
         was = path.read_text(encoding="utf-8") if path else ""
@@ -363,8 +362,8 @@ def _next(plan: Plan, outcome: Outcome, program: str, typed: Sequence[str]) -> l
             )
         elif outcome.counts.keys() - {"ok", "skipped"}:
             next_step = (
-                f"the engine's reasons stand above and in {out}/engine.log; --drafter random "
-                "asks least of it"
+                f"the engine's reasons stand above and in {out}/engine.log; --drafter random asks "
+                "least of it"
             )
         else:
             next_step = f"measure the rest, with more --budget-s where it ended by itself: {again}"
@@ -398,36 +397,39 @@ def _next(plan: Plan, outcome: Outcome, program: str, typed: Sequence[str]) -> l
     other = ["--drafter", "eagle3", *shlex.split(on), "--output", f"{outcome.out_dir}-eagle3"]
     other = [*_without(typed, "--drafter", "--hardware", "--output"), *other]
     head = f"what an EAGLE-3 head costs on top: {program} profile {shlex.join(other)}"
-    return [
-        *_table(plan, rows),
-        *([f"the rest is measured by: {again}"] if outcome.status != "complete" else []),
-        *([head] if plan.drafter == "random" and max(plan.drafts) else []),
+    lines = _table(plan, rows)
+    if outcome.status != "complete":
+        lines.append(f"the rest is measured by: {again}")
+    if plan.drafter == "random" and max(plan.drafts):
+        lines.append(head)
+    lines.append(
         f"beside the model (2: your accepted length): {program} curve {of} {on} --routing "
-        f"{plan.routing} {context} "
-        f"{length} {grid} --measured {out}/data.csv",
-        (
-            f"what it changes, written where rows left out gain: {program} fit {out}/data.csv "
-            f"--output {out}/refit"
-        ),
-    ]
+        f"{plan.routing} {context} {length} {grid} --measured {out}/data.csv"
+    )
+    lines.append(
+        f"what it changes, written where rows left out gain: {program} fit {out}/data.csv "
+        f"--output {out}/refit"
+    )
+    return lines
 
 
 def _without(typed: Sequence[str], *names: str) -> list[str]:
     """Words of a command line without some options and their values, and without --resume."""
     words = iter(typed)
-    kept = []
+    remaining = []
     for word in words:
         if word in names:
             next(words)
         elif word != "--resume" and word.split("=")[0] not in names:
-            kept.append(word)
-    return kept
+            remaining.append(word)
+    return remaining
 
 
 def _table(plan: Plan, rows: list[dict[str, str]]) -> list[str]:
     """Measured steps by batch and K, and the tokens a round has to bring for a gain."""
     steps = {(int(float(row["batch_size"])), int(row["draft_tokens_k"])): row for row in rows}
-    lines = [" ".join(["batch", *(f"{f'K={k}' if k else 'plain':>16}" for k in plan.drafts)])]
+    headings = [f"K={k}" if k else "plain" for k in plan.drafts]
+    lines = [" ".join(["batch", *(f"{heading:>16}" for heading in headings)])]
     for batch in plan.batches:
         plain = steps.get((batch, 0))
         cells = [_cell(steps.get((batch, k)), plain if k else None) for k in plan.drafts]
@@ -441,7 +443,8 @@ def _cell(row: dict[str, str] | None, plain: dict[str, str] | None) -> str:
         return "-"
     step_s = float(row["step_time_s"])
     ratio = f" ({step_s / float(plain['step_time_s']):.2f})" if plain else ""
-    return f"{'~' if row['status'] != 'ok' else ''}{step_s * 1e3:.2f}{ratio}"
+    mark = "~" if row["status"] != "ok" else ""
+    return f"{mark}{step_s * 1e3:.2f}{ratio}"
 
 
 def _measure(plan: Plan, options: argparse.Namespace) -> int:
@@ -453,7 +456,7 @@ def _measure(plan: Plan, options: argparse.Namespace) -> int:
         print(text, file=stream, flush=True)
 
     say(_price(plan, options.budget_s))
-    own = (
+    hardware_files = (
         {plan.hardware: _hardware(options, again=options.resume)}
         if plan.hardware == "hardware.json"
         else {}
@@ -464,11 +467,11 @@ def _measure(plan: Plan, options: argparse.Namespace) -> int:
         python=options.engine_python,
         budget_s=options.budget_s - (time.monotonic() - began),
         resume=options.resume,
-        beside=own,
+        beside=hardware_files,
         on_progress=lambda at: say(f"[{at.elapsed_s:6.1f} s] {at.done}/{at.total} {at.message}"),
         should_stop=StopOnSignal("stopping; --resume goes on from here"),
     )
-    if own and outcome.status == "complete":
+    if hardware_files and outcome.status == "complete":
         write_atomically(options.output / plan.hardware, _hardware(options, again=True))
     if options.json:
         print(json.dumps(asdict(outcome)))

@@ -212,7 +212,7 @@ class Plan:
                     for cell, facts in zip(cells, rows, strict=True)
                     if facts.get("status") == "noisy"
                 ]
-            work = [one for one in self.round(number, cells, usable) if one.id not in done]
+            work = [repeat for repeat in self.round(number, cells, usable) if repeat.id not in done]
             if work:
                 return work
         return []
@@ -234,8 +234,11 @@ def n_layers(config: Mapping[str, Any]) -> int:
 
 def shallower(config: dict[str, Any], depth: int) -> dict[str, Any]:
     """The config.json of the model's first layers."""
-    (part, given), whole = layer_block(config), n_layers(config)
-    block = dict(given) | {key: depth for key in LAYER_COUNTS if isinstance(given.get(key), int)}
+    part, settings = layer_block(config)
+    whole = n_layers(config)
+    block = dict(settings) | {
+        key: depth for key in LAYER_COUNTS if isinstance(settings.get(key), int)
+    }
     block |= {
         key: value[:depth]
         for key, value in block.items()
@@ -249,16 +252,16 @@ def uneven_depths(config: Mapping[str, Any], few: int, many: int) -> str:
     shares of kinds."""
     block = layer_block(config)[1]
     whole = n_layers(config)
-    said = {key: value for key, value in block.items() if isinstance(value, int)}
+    numbers = {key: value for key, value in block.items() if isinstance(value, int)}
     marks = [value for value in block.values() if isinstance(value, list) and len(value) == whole]
     only = block.get("mlp_only_layers") or ()
-    dense = said.get("first_k_dense_replace", 0)
-    after = [key for key in PERIODS if said.get(key, 0) > 0]
+    dense = numbers.get("first_k_dense_replace", 0)
+    after = [key for key in PERIODS if numbers.get(key, 0) > 0]
     kinds = [
         (
             at < dense,
             at in only,
-            *(at % said[key] for key in after),
+            *(at % numbers[key] for key in after),
             *(str(mark[at]) for mark in marks),
         )
         for at in range(whole)
@@ -295,8 +298,8 @@ def _problem(plan: Plan) -> str:
     """What is wrong with the plan, and what to give instead. "" for nothing."""
     if plan.engine not in ENGINES:
         return (
-            f"--engine {plan.engine} is not one of {', '.join(ENGINES)}; read other engines' "
-            "logs with `ingest`"
+            f"--engine {plan.engine} is not one of {', '.join(ENGINES)}; read other engines' logs "
+            "with `ingest`"
         )
     if plan.drafter not in DRAFTERS and not plan.drafter.startswith("draft:"):
         return f"--drafter {plan.drafter} is not one of {', '.join(DRAFTERS)} or draft:FOLDER"
@@ -308,8 +311,8 @@ def _problem(plan: Plan) -> str:
     ):
         if not values or min(values) < least:
             return (
-                f"{words} {','.join(map(str, values))}: give whole numbers from {least} on, "
-                f"e.g. {least},{least + 1}"
+                f"{words} {','.join(map(str, values))}: give whole numbers from {least} on, e.g. "
+                f"{least},{least + 1}"
             )
     whole = n_layers(plan.model)
     if plan.depths and not (len(plan.depths) == 2 and 0 < plan.depths[0] < plan.depths[1] < whole):
@@ -319,8 +322,8 @@ def _problem(plan: Plan) -> str:
             else f"its config has none of {', '.join(LAYER_COUNTS)}"
         )
         return (
-            f"--layers {','.join(map(str, plan.depths))}: {has}; give two depths below all, "
-            "e.g. 2,4"
+            f"--layers {','.join(map(str, plan.depths))}: {has}; give two depths below all, e.g. "
+            "2,4"
         )
     if plan.depths and (uneven := uneven_depths(plan.model, *plan.depths)):
         return f"--layers {','.join(map(str, plan.depths))}: {uneven}"
@@ -348,7 +351,8 @@ def routing_parameters(text: str) -> tuple[float, float, float]:
     if text in ("uniform", "natural"):
         return 0.0, 0.0, 0.0
     try:
-        load_cv, affinity, stickiness = (float(part.split("/")[0]) for part in text.split(","))
+        parameters = [float(part.split("/")[0]) for part in text.split(",")]
+        load_cv, affinity, stickiness = parameters
     except ValueError as error:
         raise ProfilingError(
             f"--routing {text}: give uniform, natural, or load_cv,affinity,stickiness as `advisor "
@@ -389,31 +393,35 @@ def cell_facts(plan: Plan, cell: Cell, lines: Iterable[Mapping[str, Any]]) -> di
     touched = [value for line in repeats for value in line["touched"]]
     law = float(np.mean([line["law"] for line in repeats]))
     n_experts, n_active = repeats[0]["experts"] or (None, None)
+    times_s = np.concatenate([line["times"] for line in repeats])
+    control_ratio = float(np.median(beside) / np.quantile(all_controls, 0.25)) if beside else None
     facts: dict[str, Any] = {
         "n_experts": n_experts,
         "n_active": n_active,
         "step_time_s": float(np.median(medians)),
-        "time_p10_s": float(np.quantile(np.concatenate([line["times"] for line in repeats]), 0.1)),
+        "time_p10_s": float(np.quantile(times_s, 0.1)),
         "spread": _spread(medians, repeats[0]["times"]),
-        "control_ratio": float(np.median(beside) / np.quantile(all_controls, 0.25))
-        if beside
-        else None,
+        "control_ratio": control_ratio,
+    }
+    facts |= {
         "prefill_time_s": float(np.median([line["prefill_s"] for line in repeats])),
         "accepted_length": float(np.mean([line["accepted"] for line in repeats])),
         "context_tokens": float(np.mean([line["context"] for line in repeats])),
         "tokens_in_step": float(np.median([line["tokens"] for line in repeats])),
+    }
+    facts |= {
         "touched_experts": float(np.mean(touched)) if touched else None,
         "touched_law": law or None,
         "short": sum(line.get("short", 0) for line in repeats),
         "n_steps": sum(len(line["times"]) for line in repeats),
         "n_repeats": len(repeats),
     }
-    told = _status(plan, cell, facts)
+    status = _status(plan, cell, facts)
     # A line through two disturbed steps may fall below 0, which is no time.
     return {
         name: None if name == "time_p10_s" and value <= 0 else value
         for name, value in facts.items()
-    } | told
+    } | status
 
 
 def _at_whole(plan: Plan, lines: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -423,30 +431,31 @@ def _at_whole(plan: Plan, lines: Iterable[Mapping[str, Any]]) -> list[Mapping[st
         return list(lines)
     few, many = plan.depths
     far = (n_layers(plan.model) - few) / (many - few)
-    found: list[Mapping[str, Any]] = []
+    whole_lines: list[Mapping[str, Any]] = []
     halves: dict[str, dict[int, Mapping[str, Any]]] = {}
     for line in lines:
         if "times" not in line or line["control"]:
-            found.append(line)
+            whole_lines.append(line)
             continue
         pair = halves.setdefault(line["id"].rpartition(":")[0], {})
         pair[line["layers"]] = line
         if len(pair) == len(plan.depths):
-            found.append({**line, **_carried(pair[few], pair[many], far)})
-    return found
+            whole_lines.append({**line, **_carried(pair[few], pair[many], far)})
+    return whole_lines
 
 
-def _carried(one: Mapping[str, Any], other: Mapping[str, Any], far: float) -> dict[str, Any]:
+def _carried(shallow: Mapping[str, Any], deep: Mapping[str, Any], far: float) -> dict[str, Any]:
     """A repeat `far` times as deep below the first of two as the other is: its times lie on the
     line through theirs."""
-    times = np.sort(one["times"])
-    others = np.sort(other["times"])
+    times = np.sort(shallow["times"])
+    deep_times = np.sort(deep["times"])
+    means = {name: (shallow[name] + deep[name]) / 2 for name in ("tokens", "accepted", "context")}
     return {
-        "times": [float(time) for time in times + far * (others - times)],
-        "prefill_s": one["prefill_s"] + far * (other["prefill_s"] - one["prefill_s"]),
-        "touched": [*one["touched"], *other["touched"]],
-        "short": one.get("short", 0) + other.get("short", 0),
-    } | {name: (one[name] + other[name]) / 2 for name in ("tokens", "accepted", "context")}
+        "times": [float(time) for time in times + far * (deep_times - times)],
+        "prefill_s": shallow["prefill_s"] + far * (deep["prefill_s"] - shallow["prefill_s"]),
+        "touched": [*shallow["touched"], *deep["touched"]],
+        "short": shallow.get("short", 0) + deep.get("short", 0),
+    } | means
 
 
 def _pooled(
@@ -463,8 +472,8 @@ def _pooled(
     calm = [
         np.median(near) <= (1 + NOISE_LIMIT) * np.quantile(every, 0.25) for near, every in beside
     ]
-    kept = [line for line, is_calm in zip(repeats, calm, strict=True) if is_calm]
-    return kept if len(kept) >= plan.repeats else repeats
+    calm_repeats = [line for line, is_calm in zip(repeats, calm, strict=True) if is_calm]
+    return calm_repeats if len(calm_repeats) >= plan.repeats else repeats
 
 
 def _spread(medians: np.ndarray, times_s: list[float]) -> float:
@@ -624,8 +633,7 @@ def model_config(plan: Plan) -> dict[str, Any]:
         if kind not in KINDS:
             raise ProfilingError(
                 f"{plan.name}: config.json names no `architectures`, and model_type {kind!r} is "
-                "not one of "
-                f"{', '.join(KINDS)}; add the engine's class to it"
+                f"not one of {', '.join(KINDS)}; add the engine's class to it"
             )
         config["architectures"] = [f"{kind.title().replace('_', '')}ForCausalLM"]
     config.setdefault("torch_dtype", "bfloat16")
@@ -650,7 +658,7 @@ def head_config(plan: Plan) -> dict[str, Any]:
     width = int(target.get("head_dim") or hidden // heads)
     layers = int(target.get("num_hidden_layers") or 0)
     read = (2, layers // 2, layers - 3) if layers >= LEAST_LAYERS else (1, layers // 2, layers - 1)
-    return {
+    head: dict[str, Any] = {
         "architectures": ["LlamaForCausalLMEagle3"],
         "model_type": "llama",
         "hidden_size": hidden,
@@ -661,6 +669,8 @@ def head_config(plan: Plan) -> dict[str, Any]:
         "head_dim": width,
         "vocab_size": target["vocab_size"],
         "draft_vocab_size": min(HEAD_VOCABULARY, int(target["vocab_size"])),
+    }
+    return head | {
         "eagle_config": {
             "eagle_aux_hidden_state_layer_ids": sorted(set(read)),
             "use_aux_hidden_state": True,

@@ -124,22 +124,22 @@ class Folder:
         self.lines_path = path / "lines.jsonl"
         self.log = path / "engine.log"
         try:
-            kept = (
+            plan_hash = (
                 json.loads((path / "plan.json").read_text(encoding="utf-8"))["hash"]
                 if path.exists()
                 else None
             )
         except (OSError, ValueError, KeyError):
-            kept = None
-        if kept is None and path.exists() and any(path.iterdir()):
+            plan_hash = None
+        if plan_hash is None and path.exists() and any(path.iterdir()):
             raise ProfilingError(f"{path} holds something else; choose another --output")
-        if kept is not None and not resume:
+        if plan_hash is not None and not resume:
             raise ProfilingError(
                 f"{path} already holds results; give --resume to go on, or another --output"
             )
-        if kept is not None and kept != plan.hash:
+        if plan_hash is not None and plan_hash != plan.hash:
             raise ProfilingError(
-                f"{path} holds plan {kept}, this is plan {plan.hash}; choose another --output"
+                f"{path} holds plan {plan_hash}, this is plan {plan.hash}; choose another --output"
             )
         plans = {f"{layers or ''}": plan.at_depth(layers) for layers in plan.engines}
         configs = {f"model{depth}": model_config(shallow) for depth, shallow in plans.items()}
@@ -159,7 +159,7 @@ class Folder:
 
     def lines(self) -> list[dict[str, Any]]:
         """Finished lines. One that was cut off when its process ended is left out."""
-        found = []
+        records = []
         text = (
             self.lines_path.read_text(encoding="utf-8", errors="replace")
             if self.lines_path.exists()
@@ -167,8 +167,8 @@ class Folder:
         )
         for line in text.splitlines():
             with contextlib.suppress(ValueError):
-                found.append(json.loads(line))
-        return [line for line in found if isinstance(line, dict)]
+                records.append(json.loads(line))
+        return [line for line in records if isinstance(line, dict)]
 
     def add(self, **line: Any) -> None:
         """Add a line of the runner's own, on a line of its own whatever the child left."""
@@ -245,8 +245,7 @@ def require_engine(python: str, engine: str) -> None:
     if status:
         raise ProfilingError(
             f"{engine} is not installed for {python}; `make engine` installs its processor build "
-            "beside the advisor, "
-            "or give the Python that has it: --engine-python PATH"
+            "beside the advisor, or give the Python that has it: --engine-python PATH"
         )
 
 
@@ -278,7 +277,7 @@ def _one_engine(
         try:
             seen = 0
             heard = began
-            said = len(lines)
+            n_lines_before = len(lines)
             while child.poll() is None:
                 size = folder.lines_path.stat().st_size if folder.lines_path.exists() else 0
                 if size != seen:
@@ -287,7 +286,7 @@ def _one_engine(
                     known = len(lines)
                     lines = folder.lines()
                     on_progress(_progress(plan, lines, lines[known:], time.time() - began))
-                started = any("started" in line for line in lines[said:])
+                started = any("started" in line for line in lines[n_lines_before:])
                 quiet_s = time.time() - heard
                 limit_s = limits_s[1 if started else 0]
                 if should_stop():
@@ -333,15 +332,14 @@ def _progress(
     total = sum(len(plan.round(number, plan.cells)) for number in range(plan.repeats))
     if done >= total:
         left = plan.left(lines)
-        noisy = {one.cell for one in left if one.control < 0}
+        noisy = {repeat.cell for repeat in left if repeat.control < 0}
         total = done + len(left)
         message += f"; repeating noisy cells: {len(noisy)}" if noisy else ""
     controls = [statistics.median(line["times"]) for line in lines if line.get("control")]
     before = len(controls) - sum(bool(line.get("control")) for line in new)
-    was, now = (
-        max(some, default=1.0) / min(some, default=1.0) - 1
-        for some in (controls[:before], controls)
-    )
+    earlier = controls[:before]
+    was = max(earlier, default=1.0) / min(earlier, default=1.0) - 1
+    now = max(controls, default=1.0) / min(controls, default=1.0) - 1
     if was <= NOISE_LIMIT < now:
         message += (
             f"; control steps {100 * now:.0f} % apart: other work disturbs this run, stop and "
@@ -349,7 +347,7 @@ def _progress(
         )
     if 0 < done < total:  # by the steps measured so far, with those that are not timed
         repeat_s = statistics.mean(
-            one["prefill_s"] + 1.25 * sum(one["times"]) for one in lines if "times" in one
+            line["prefill_s"] + 1.25 * sum(line["times"]) for line in lines if "times" in line
         )
         message += f"; about {repeat_s * (total - done):.0f} s left"
     return Progress(done, max(done, total), message, elapsed_s)
@@ -371,33 +369,35 @@ def _blame(folder: Folder, since: int, ended: str) -> None:
 def rows_of(plan: Plan, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """One row for each cell of the plan. A step time that is not to be fitted has a status other
     than ok."""
-    said: dict[str, Any] = next(
+    engine_facts: dict[str, Any] = next(
         (line["started"] for line in reversed(lines) if "started" in line), {}
     )
-    said |= next((line["ended"] for line in reversed(lines) if "ended" in line), {})
+    engine_facts |= next((line["ended"] for line in reversed(lines) if "ended" in line), {})
     rows = []
     for cell in plan.cells:
         facts = cell_facts(plan, cell, lines)
-        rows.append(
-            {
-                "point_id": f"{plan.name}-b{cell.batch}-k{cell.n_draft}-c{cell.context}",
-                "hardware_id": plan.hardware,
-                "gpu_count": said.get("tensor_parallel", 1),
-                "model_id": plan.model_id,
-                "drafter": plan.drafter.split(":")[0] if cell.n_draft else "none",
-                "draft_tokens_k": cell.n_draft,
-                "batch_size": cell.batch,
-                "batch_kind": "batch",
-                "prompts_cached": 1,
-                "accepted_length_same_run": int(cell.n_draft > 0),
-                "routing": plan.routing,
-                "date": time.strftime("%Y-%m-%d", time.gmtime()),
-                **{name: value for name, value in (said | facts).items() if name in COLUMNS},
-            }
-        )
-        rows[-1]["notes"] = "; ".join(filter(None, (plan.depth_note, facts["notes"])))
+        drafter = plan.drafter.split(":")[0] if cell.n_draft else "none"
+        row: dict[str, Any] = {
+            "point_id": f"{plan.name}-b{cell.batch}-k{cell.n_draft}-c{cell.context}",
+            "hardware_id": plan.hardware,
+            "gpu_count": engine_facts.get("tensor_parallel", 1),
+            "model_id": plan.model_id,
+            "drafter": drafter,
+            "draft_tokens_k": cell.n_draft,
+            "batch_size": cell.batch,
+        }
+        row |= {
+            "batch_kind": "batch",
+            "prompts_cached": 1,
+            "accepted_length_same_run": int(cell.n_draft > 0),
+            "routing": plan.routing,
+            "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        }
+        row |= {name: value for name, value in (engine_facts | facts).items() if name in COLUMNS}
+        row["notes"] = "; ".join(filter(None, (plan.depth_note, facts["notes"])))
         if not cell.n_draft:
-            rows[-1] |= {"accepted_length": None, "accepted_length_same_run": None}
+            row |= {"accepted_length": None, "accepted_length_same_run": None}
+        rows.append(row)
     return rows
 
 
@@ -424,26 +424,29 @@ def _close(plan: Plan, folder: Folder, reasons: list[str], began: float) -> Outc
     )
     elapsed_s = time.time() - began
     engines = [line["started"] for line in lines if "started" in line]
+    weights = "real weights" if plan.checkpoint else "routing is simulated"
+    limits = [
+        f"made-up weights: times, not text; {weights}",
+        (
+            "drafts of a made-up head are refused: the round is what is measured, the accepted "
+            "length is as it came"
+        ),
+    ]
+    machine = {
+        "processor": platform.processor() or platform.machine(),
+        "cores": os.cpu_count(),
+        "node": "",
+    }
+    plan_values = {name: value for name, value in asdict(plan).items() if name != "model"}
     meta = {
         "dataset": folder.path.resolve().name,
         "kind": "measured",
         "source": "advisor profile --engine, steps of a real engine timed one by one",
-        "limits": [
-            "made-up weights: times, not text; "
-            + ("real weights" if plan.checkpoint else "routing is simulated"),
-            (
-                "drafts of a made-up head are refused: the round is what is measured, the accepted "
-                "length is as it came"
-            ),
-        ],
+        "limits": limits,
         "data": "data.csv",
-        "machine": {
-            "processor": platform.processor() or platform.machine(),
-            "cores": os.cpu_count(),
-            "node": "",
-        },
+        "machine": machine,
         "plan_hash": plan.hash,
-        "plan": {name: value for name, value in asdict(plan).items() if name != "model"},
+        "plan": plan_values,
         "engine_starts": len(engines),
         "engine": engines[-1] if engines else {},
         "status": status,

@@ -153,7 +153,9 @@ def _add_loss(figure: go.Figure, dial: Dial, x: Array, names: Sequence[str], own
         connectgaps=True,
         line={"color": BLUE, "width": 2.2},
         marker={"size": 5, "color": BLUE},
-        customdata=[" with ".join(one) for one in zip(names, dial.held, strict=True)]
+        customdata=[
+            " with ".join(name_and_held) for name_and_held in zip(names, dial.held, strict=True)
+        ]
         if dial.held
         else names,
         hovertemplate="Best at %{customdata}: %{y:+.1f}% time<extra></extra>",
@@ -178,27 +180,33 @@ def _dial_alt(dial: Dial) -> str:
     what = HELD[dial.name]
     if dial.best is None:
         return f"By {what}: nothing keeps every limit."
-    own = dial.loss[dial.own]
-    here = "nothing keeps every limit" if np.isnan(own) else f"{own:.1%} of the time is lost"
+    current_loss = dial.loss[dial.own]
+    here = (
+        "nothing keeps every limit"
+        if np.isnan(current_loss)
+        else f"{current_loss:.1%} of the time is lost"
+    )
     held = dial.held[dial.own] if dial.held else ""
+    held_by = f", by {held}" if held else ""
+    quickest = held_value(dial, dial.best)
+    current = dial_value(dial, dial.own)
+    first = dial_value(dial, 0)
+    last = dial_value(dial, len(dial.loss) - 1)
     return (
-        f"By {what} at equal quality least time is at {held_value(dial, dial.best)}; held at "
-        "yours, "
-        f"{dial_value(dial, dial.own)}, {here}{held and f', by {held}'}. Turned alone from "
-        f"{dial_value(dial, 0)} to "
-        f"{dial_value(dial, len(dial.loss) - 1)}, quality by the most cautious law goes from "
-        f"{dial.quality_low[0]:.0%} to {dial.quality_low[-1]:.0%}."
+        f"By {what} at equal quality least time is at {quickest}; held at yours, {current}, "
+        f"{here}{held_by}. Turned alone from {first} to {last}, quality by the most cautious law "
+        f"goes from {dial.quality_low[0]:.0%} to {dial.quality_low[-1]:.0%}."
     )
 
 
 def front_frame(space: DesignSpace, index: NDArray[np.intp]) -> pd.DataFrame:
     """Designs with speed and lowest quality over the baseline's, as `pareto_chart` takes them."""
     weight = space.question.batch_weights[:, None]
-    own = space.question.mean_tpot_s(space.baseline.served.tpot_s[:, 0])
+    baseline_tpot_s = space.question.mean_tpot_s(space.baseline.served.tpot_s[:, 0])
     return pd.DataFrame(
         {
             "design": [space.describe(int(i)) for i in index],
-            "speed": own / (weight * space.tpot_s[:, index]).sum(0),
+            "speed": baseline_tpot_s / (weight * space.tpot_s[:, index]).sum(0),
             "quality_low": space.quality[:, index].min(axis=0),
         }
     )
@@ -275,7 +283,7 @@ def pareto_chart(
     for mark in marks:
         _add_mark(figure, mark, high)
     figure.update_layout(showlegend=True, legend=_LEGEND)
-    told = "; ".join(
+    marks_text = "; ".join(
         (
             f"{mark.name} {mark.speed:.2f}× at {mark.quality[0]:.0%} to {mark.quality[1]:.0%} of "
             f"{own_name}'s quality"
@@ -283,8 +291,8 @@ def pareto_chart(
         for mark in marks
     )
     alt = (
-        f"Quality by the most cautious of three scaling laws against speed per token: {told}. "
-        "Up and right is better."
+        "Quality by the most cautious of three scaling laws against speed per token: "
+        f"{marks_text}. Up and right is better."
     )
     kinds = [
         pd.DataFrame(frame).assign(kind=kind)
@@ -295,7 +303,8 @@ def pareto_chart(
 
 def _add_mark(figure: go.Figure, mark: Mark, top: float) -> None:
     symbol, size, color = _MARKS[mark.kind]
-    low, high = (100 * edge for edge in mark.quality)
+    low = 100 * mark.quality[0]
+    high = 100 * mark.quality[1]
     whisker = {"line": {"color": color, "width": 3}, "showlegend": False, "hoverinfo": "skip"}
     figure.add_scatter(x=[mark.speed] * 2, y=[low, min(high, top)], mode="lines", **whisker)
     figure.add_scatter(
@@ -322,7 +331,8 @@ def rule_chart(rule: BatchRule, what: str, batch: float, own: tuple[str, float])
         yaxis={"title": {"text": name}, "ticksuffix": "%", "nticks": 5, "rangemode": "tozero"},
     )
     figure.update_layout(showlegend=True, legend=_LEGEND | {"traceorder": "reversed"})
-    (edges, low), (_, high) = _steps(x, 100 * near[0]), _steps(x, 100 * near[1])
+    edges, low = _steps(x, 100 * near[0])
+    _, high = _steps(x, 100 * near[1])
     _add_area(
         figure,
         edges,
@@ -336,7 +346,7 @@ def rule_chart(rule: BatchRule, what: str, batch: float, own: tuple[str, float])
         ("least time", BLUE, "solid", "circle", 3),
         ("largest speedup", VERMILLION, "dot", "diamond-open", 2),
     )
-    for row, (said, color, dash, symbol, width) in enumerate(looks):
+    for row, (rule_name, color, dash, symbol, width) in enumerate(looks):
         line_x, line_y = _steps(x, 100 * share[row])
         line = {"color": color, "width": width, "dash": dash}
         figure.add_scatter(
@@ -345,10 +355,10 @@ def rule_chart(rule: BatchRule, what: str, batch: float, own: tuple[str, float])
             mode="lines",
             line=line,
             hoverinfo="skip",
-            name=said,
+            name=rule_name,
             showlegend=True,
         )
-        hover = f"{said} at batch %{{customdata:.0f}}: %{{y:.1f}}%<extra></extra>"
+        hover = f"{rule_name} at batch %{{customdata:.0f}}: %{{y:.1f}}%<extra></extra>"
         look = {
             "marker": marker(symbol, 7, color),
             "customdata": rule.batches,
@@ -365,14 +375,14 @@ def rule_chart(rule: BatchRule, what: str, batch: float, own: tuple[str, float])
             yref="paper",
             line=_DOTTED,
         )
-    whose, own_share = own
+    reference_name, reference_share = own
     level = {
         "x": x[[0, -1]],
-        "y": [100 * own_share] * 2,
-        "hovertemplate": f"{whose}: %{{y:.1f}}%<extra></extra>",
+        "y": [100 * reference_share] * 2,
+        "hovertemplate": f"{reference_name}: %{{y:.1f}}%<extra></extra>",
     }
     line = {"color": NEUTRAL, "width": 1.5, "dash": "dash"}
-    figure.add_scatter(**level, mode="lines", name=whose, line=line, showlegend=True)
+    figure.add_scatter(**level, mode="lines", name=reference_name, line=line, showlegend=True)
     figure.update_xaxes(
         tickvals=x,
         ticktext=[f"{each:,.0f}" for each in rule.batches],
@@ -395,8 +405,7 @@ def _rule_alt(rule: BatchRule, share: Array, name: str) -> str:
 
     return (
         f"{name} of the best design by batch. Least time: {told(0)}. Largest speedup, a ratio: "
-        f"{told(1)}. The tint is "
-        f"the range within {NEAR_BEST:.0%} of the least time."
+        f"{told(1)}. The tint is the range within {NEAR_BEST:.0%} of the least time."
     )
 
 

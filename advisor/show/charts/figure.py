@@ -46,21 +46,32 @@ class Chart:
 def new_figure(title: str, x_title: str, y_title: str, height: int = 400) -> go.Figure:
     """An empty figure with a title that names its units. Fonts and background are left to the
     page's theme."""
+    heading = {
+        "text": title,
+        "font": {"size": 15},
+        "x": 0,
+        "y": 1,
+        "yanchor": "top",
+        "yref": "container",
+        "pad": {"t": 14},
+    }
+    # Entries of one width in two columns on a telephone, more where there is room.
+    legend = {
+        "orientation": "h",
+        "xref": "container",
+        "yref": "container",
+        "x": 0,
+        "y": 0,
+        "yanchor": "bottom",
+        "font": {"size": 11},
+        "entrywidth": 90,
+        "entrywidthmode": "pixels",
+    }
     layout = {
-        "title": {"text": title, "font": {"size": 15}, "x": 0, "y": 1}
-        | {"yanchor": "top", "yref": "container", "pad": {"t": 14}},
+        "title": heading,
         "height": height,
         "margin": {"l": 8, "r": 8, "t": 66, "b": 8},
-        # Entries of one width in two columns on a telephone, more where there is room.
-        "legend": {
-            "orientation": "h",
-            "xref": "container",
-            "yref": "container",
-            "x": 0,
-            "y": 0,
-            "yanchor": "bottom",
-        }
-        | {"font": {"size": 11}, "entrywidth": 90, "entrywidthmode": "pixels"},
+        "legend": legend,
         "hovermode": "x unified",
         "xaxis": {"title": {"text": x_title}, "automargin": True},
         "yaxis": {"title": {"text": y_title}, "automargin": True, "zeroline": False},

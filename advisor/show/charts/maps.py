@@ -86,54 +86,64 @@ def sweep_chart(found: SweepMap) -> Chart:
     )
 
 
-def _words(found: SweepMap, row: int, column: int) -> str:
-    if not found.fits[row, column]:
+def _words(sweep_map: SweepMap, row: int, column: int) -> str:
+    if not sweep_map.fits[row, column]:
         return ""
-    speedup = found.values("speedup")[row, column]
-    n_draft = found.values("n_draft")[row, column]
+    speedup = sweep_map.values("speedup")[row, column]
+    n_draft = sweep_map.values("n_draft")[row, column]
     return (
-        f"{speedup:.2f}" if len(found.x_values) > _WORDY else f"{speedup:.2f}×<br>K {n_draft:.0f}"
+        f"{speedup:.2f}"
+        if len(sweep_map.x_values) > _WORDY
+        else f"{speedup:.2f}×<br>K {n_draft:.0f}"
     )
 
 
-def _hover(found: SweepMap, row: int, column: int) -> str:
+def _hover(sweep_map: SweepMap, row: int, column: int) -> str:
     """The figures of a cell, in lines."""
-    if not found.fits[row, column]:
+    if not sweep_map.fits[row, column]:
         return ""
-    one = found.cells.loc[found.row[row, column]]
-    down = setting_text(found.y, found.y_values[row])
-    across = setting_text(found.x, found.x_values[column])
+    cell = sweep_map.cells.loc[sweep_map.row[row, column]]
+    down = setting_text(sweep_map.y, sweep_map.y_values[row])
+    across = setting_text(sweep_map.x, sweep_map.x_values[column])
     return (
-        f"{down}, {label(found.x)} {across}<br><b>{one['speedup']:.2f}×</b> "
-        f"({one['speedup_low']:.2f} to {one['speedup_high']:.2f}) with K = {one['n_draft']}<br>"
-        f"gains in {one['p_gain']:.0%}, {one['tpot_ms']:.1f} ms per token, {one['tier']}"
+        f"{down}, {label(sweep_map.x)} {across}<br><b>{cell['speedup']:.2f}×</b> "
+        f"({cell['speedup_low']:.2f} to {cell['speedup_high']:.2f}) with K = {cell['n_draft']}<br>"
+        f"gains in {cell['p_gain']:.0%}, {cell['tpot_ms']:.1f} ms per token, {cell['tier']}"
     )
 
 
-def _finding(found: SweepMap, speedup: np.ndarray) -> str:
+def _finding(sweep_map: SweepMap, speedup: np.ndarray) -> str:
     """Least and largest speedup, in words."""
     if np.isnan(speedup).all():
         return "Nothing fits in memory."
-    said = []
+    extremes = []
     for what, at in (("largest", np.nanargmax(speedup)), ("least", np.nanargmin(speedup))):
         row, column = np.unravel_index(int(at), speedup.shape)
         place = (
-            f"{setting_text(found.y, found.y_values[row])} and "
-            f"{setting_text(found.x, found.x_values[column])}"
+            f"{setting_text(sweep_map.y, sweep_map.y_values[row])} and "
+            f"{setting_text(sweep_map.x, sweep_map.x_values[column])}"
         )
-        said.append(f"the {what} is {speedup[row, column]:.2f}x at {place}")
-    return f"{said[0][0].upper()}{', '.join(said)[1:]}."
+        extremes.append(f"the {what} is {speedup[row, column]:.2f}x at {place}")
+    return f"{extremes[0][0].upper()}{', '.join(extremes)[1:]}."
 
 
-def _left_out(found: SweepMap) -> str:
-    full = (found.has & ~found.fits).any()
-    missing = (~found.has).any()
-    why = ["do not fit in memory"] * bool(full) + ["are not in the grid"] * bool(missing)
-    said = [f"Empty cells {' or '.join(why)}."] * bool(why)
-    return " ".join(said + [f"{found.left_out} more values are not drawn."] * bool(found.left_out))
+def _left_out(sweep_map: SweepMap) -> str:
+    full = (sweep_map.has & ~sweep_map.fits).any()
+    missing = (~sweep_map.has).any()
+    reasons = []
+    if full:
+        reasons.append("do not fit in memory")
+    if missing:
+        reasons.append("are not in the grid")
+    sentences = []
+    if reasons:
+        sentences.append(f"Empty cells {' or '.join(reasons)}.")
+    if sweep_map.left_out:
+        sentences.append(f"{sweep_map.left_out} more values are not drawn.")
+    return " ".join(sentences)
 
 
-def _table(found: SweepMap) -> pd.DataFrame:
+def _table(sweep_map: SweepMap) -> pd.DataFrame:
     """A row for each cell that was predicted."""
     names = [
         "n_draft",
@@ -145,10 +155,13 @@ def _table(found: SweepMap) -> pd.DataFrame:
         "tier",
         "fits",
     ]
-    has = found.row[found.has]
-    down, across = np.nonzero(found.has)
-    axes = {found.x: np.array(found.x_values)[across], found.y: np.array(found.y_values)[down]}
-    return found.cells.loc[has, names].reset_index(drop=True).assign(**axes)[[*axes, *names]]
+    has = sweep_map.row[sweep_map.has]
+    down, across = np.nonzero(sweep_map.has)
+    axes = {
+        sweep_map.x: np.array(sweep_map.x_values)[across],
+        sweep_map.y: np.array(sweep_map.y_values)[down],
+    }
+    return sweep_map.cells.loc[has, names].reset_index(drop=True).assign(**axes)[[*axes, *names]]
 
 
 def design_regions_chart(found: RegionMap) -> Chart:
@@ -162,38 +175,37 @@ def design_regions_chart(found: RegionMap) -> Chart:
     cells = found.grid.T
     figure = new_figure(
         "Design to train, by batch and accelerator<br><sup>k/N, shared s, width w, K, and "
-        "expected loss<br>"
-        "against the cell's own best (%)</sup>",
+        "expected loss<br>against the cell's own best (%)</sup>",
         "Accelerator",
         BATCH,
         _REGION_HEAD_PX + _REGION_ROW_PX * len(cells) + 18 * len(found.regions),
     )
     n = len(REGION_TINTS)
+    tint_of_cell = np.where(found.holder >= 0, found.holder % n, np.nan)[cells]
+    colors = [
+        (edge / n, tint)
+        for number, tint in enumerate(REGION_TINTS)
+        for edge in (number, number + 1)
+    ]
+    labels = [[_label(found, int(cell)) for cell in row] for row in cells]
     add_cells(
         figure,
-        np.where(found.holder >= 0, found.holder % n, np.nan)[cells],
+        tint_of_cell,
         (-0.5, n - 0.5),
-        [
-            (edge / n, tint)
-            for number, tint in enumerate(REGION_TINTS)
-            for edge in (number, number + 1)
-        ],
-        [[_label(found, int(cell)) for cell in row] for row in cells],
+        colors,
+        labels,
         customdata=[[_region_hover(found, int(cell)) for cell in row] for row in cells],
         hovertemplate="%{customdata}<extra></extra>",
         hoverongaps=False,
     )
     edges = [cell for region in found.regions for cell in region.edge]
     for row, column in zip(*np.nonzero(np.isin(cells, edges)), strict=True):
-        (x0, x1), (y0, y1) = (
-            (float(at) - _EDGE_INSET, float(at) + _EDGE_INSET) for at in (column, row)
-        )
         figure.add_shape(
             type="rect",
-            x0=x0,
-            x1=x1,
-            y0=y0,
-            y1=y1,
+            x0=float(column) - _EDGE_INSET,
+            x1=float(column) + _EDGE_INSET,
+            y0=float(row) - _EDGE_INSET,
+            y1=float(row) + _EDGE_INSET,
             line={"color": CELL_TEXT, "width": 1.5, "dash": "dash"},
         )
     for number, region in enumerate(found.regions):
@@ -212,24 +224,25 @@ def design_regions_chart(found: RegionMap) -> Chart:
     return Chart(figure, alt, pd.DataFrame(region_rows(found)), left_out)
 
 
-def _label(found: RegionMap, cell: int) -> str:
+def _label(region_map: RegionMap, cell: int) -> str:
     """A cell's lines, the region's letter in bold."""
-    lines = cell_lines(found, cell)
+    lines = cell_lines(region_map, cell)
     if not lines:
         return ""
     letter, experts = lines[0].split()
     return "<br>".join((f"<b>{letter}</b> {experts}", *lines[1:]))
 
 
-def _region_hover(found: RegionMap, cell: int) -> str:
+def _region_hover(region_map: RegionMap, cell: int) -> str:
     """The figures of a cell, in lines."""
-    each = found.standing(cell)
+    each = region_map.standing(cell)
     if each is None:
         return ""
-    region = found.regions[found.holder[cell]]
-    space = found.cells.space(cell)
-    own = int(found.cells.found[found.cells.best[cell]])
-    row = int(found.cells.row_of[cell])
+    region = region_map.regions[region_map.holder[cell]]
+    space = region_map.cells.space(cell)
+    best_design = int(region_map.cells.found[region_map.cells.best[cell]])
+    row = int(region_map.cells.row_of[cell])
+    best_tpot_s = float(space.tpot_s[row, best_design])
     gain = (
         ""
         if each.gain is None
@@ -238,15 +251,16 @@ def _region_hover(found: RegionMap, cell: int) -> str:
             f"{each.gain.high:.2f})"
         )
     )
+    place = region_map.cells.places[region_map.cells.space_of[cell]]
+    batch = region_map.cells.batches[cell]
+    likely_loss = f"{each.low:.1%} to {each.high:.1%}"
+    best_alone = f"{space.describe(best_design)}, {best_tpot_s * 1e3:.2f} ms"
     return (
-        f"<b>{region.letter}: {region.words}</b><br>"
-        f"Batch {found.cells.batches[cell]:,.0f} on "
-        f"{found.cells.places[found.cells.space_of[cell]]}<br>"
-        f"{each.tpot_s * 1e3:.2f} ms per token at K = {each.n_draft}, {each.tier}<br>"
-        f"Expected loss {each.expected_loss:.1%} ({each.low:.1%} to {each.high:.1%}), central "
-        f"{each.loss:.1%}<br>"
-        f"Tie with the best in {each.chance:.0%}<br>"
-        f"Own best: {space.describe(own)}, {float(space.tpot_s[row, own]) * 1e3:.2f} ms{gain}"
+        f"<b>{region.letter}: {region.words}</b><br>Batch {batch:,.0f} on "
+        f"{place}<br>{each.tpot_s * 1e3:.2f} ms per token at K = {each.n_draft}, "
+        f"{each.tier}<br>Expected loss {each.expected_loss:.1%} ({likely_loss}), central "
+        f"{each.loss:.1%}<br>Tie with the best in {each.chance:.0%}<br>Own best: "
+        f"{best_alone}{gain}"
     )
 
 
@@ -278,20 +292,20 @@ def explored_chart(found: Explored, shown: str) -> Chart:
     )
 
 
-def _best(found: Explored) -> str:
-    speedup = found.values["speedup"]
-    if not found.n_answers:
+def _best(explored: Explored) -> str:
+    speedup = explored.values["speedup"]
+    if not explored.n_answers:
         return "No cell fits."
     row, column = np.unravel_index(int(np.nanargmax(speedup)), speedup.shape)
-    where = f"{found.across} {found.columns[column]}, {found.down} {found.rows[row]}"
+    where = f"{explored.across} {explored.columns[column]}, {explored.down} {explored.rows[row]}"
     return f"Largest speedup {speedup[row, column]:.2f} times at {where}."
 
 
-def _cells(found: Explored, shown: str) -> list[list[str]]:
+def _cells(explored: Explored, shown: str) -> list[list[str]]:
     column, form = SHOWN[shown]
     return [
-        [form.format(one) if np.isfinite(one) else "–" for one in row]
-        for row in found.values[column]
+        [form.format(value) if np.isfinite(value) else "–" for value in row]
+        for row in explored.values[column]
     ]
 
 

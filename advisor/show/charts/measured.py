@@ -83,9 +83,8 @@ def before_after_chart(curves: BeforeAfter) -> Chart:
     off_after = float((inside["after"] / inside["measured"] - 1.0).abs().mean())
     alt = (
         f"{title} against batch size for {what}: the refit changes the curve by {change:+.1%} in "
-        "the median; "
-        f"{len(inside)} of your points lie {off_before:.1%} off it before and {off_after:.1%} "
-        "after, in the mean."
+        f"the median; {len(inside)} of your points lie {off_before:.1%} off it before and "
+        f"{off_after:.1%} after, in the mean."
     )
     lines = {name: getattr(curves, name) for name in ("before", "after", "after_low", "after_high")}
     return Chart(figure, alt, pd.DataFrame({"batch_size": curves.batches, **lines}))
@@ -107,14 +106,13 @@ def acceptance_chart(lengths: pd.DataFrame) -> Chart:
     last = known.iloc[-1]
     end = lengths.iloc[-1]
     alt = (
-        f"Accepted length {last['accepted_length']:.2f} at K = {last['n_draft']:.0f}, the "
-        "longest measured"
+        f"Accepted length {last['accepted_length']:.2f} at K = {last['n_draft']:.0f}, the longest "
+        "measured"
     )
     if end["n_draft"] > last["n_draft"]:
         alt += (
             f"; {end['accepted_length']:.2f} ({end['low']:.2f} to {end['high']:.2f}) at K = "
-            f"{end['n_draft']:.0f} when "
-            "the last probability is held"
+            f"{end['n_draft']:.0f} when the last probability is held"
         )
     return Chart(figure, alt + ".", lengths)
 
@@ -245,24 +243,27 @@ def coverage_chart(errors: pd.DataFrame) -> Chart:
     ]
     add_bars(figure, _names(errors), errors["coverage"], met, hovertemplate=_BAR_HOVER)
     # Beside the longest bar, where neither a bar's colour nor the dotted line runs through it.
-    said = {
+    bar_labels = {
         "x": [1.03] * len(errors),
         "y": _names(errors),
         "text": text,
         "textposition": "middle right",
     }
     figure.add_scatter(
-        **said, textfont_size=11, mode="text", hoverinfo="skip", showlegend=False, cliponaxis=False
+        **bar_labels,
+        textfont_size=11,
+        mode="text",
+        hoverinfo="skip",
+        showlegend=False,
+        cliponaxis=False,
     )
     figure.add_vline(x=0.8, line={"color": NEUTRAL, "dash": "dot"})
     figure.update_xaxes(range=[0, 1.7], tickformat=".0%", tickvals=[0, 0.4, 0.8])
     first = errors.iloc[0]
     alt = (
         f"{first['coverage']:.0%} of {first['n']} measured speedups of {first['laboratories']} "
-        "laboratories, each "
-        f"counting alike ({first['group']}), lie in the likely range, on average "
-        f"±{first['width'] / 2:.0%}; the "
-        f"median error is {first['median_error']:.0%}."
+        f"laboratories, each counting alike ({first['group']}), lie in the likely range, on "
+        f"average ±{first['width'] / 2:.0%}; the median error is {first['median_error']:.0%}."
     )
     return Chart(figure, alt, errors)
 
@@ -273,6 +274,8 @@ def chances_chart(kept: pd.DataFrame) -> Chart:
     figure = new_figure("Chance of a gain: stated and observed", "Stated chance", "Gained")
     add_diagonal(figure, 0, 1)
     gained = kept["happened"].to_numpy(float)
+    half_width = _Z_80 * np.sqrt(gained * (1.0 - gained) / kept["n"])
+    sides = [("bottom right", "top left")[place % 2] for place in range(len(kept))]
     add_points(
         figure,
         kept["stated"],
@@ -281,12 +284,8 @@ def chances_chart(kept: pd.DataFrame) -> Chart:
         marker("circle", 10, BLUE),
         mode="markers+text",
         text=[f"{n:,}" for n in kept["n"]],
-        textposition=[("bottom right", "top left")[place % 2] for place in range(len(kept))][::-1],
-        error_y={
-            "array": _Z_80 * np.sqrt(gained * (1.0 - gained) / kept["n"]),
-            "thickness": 1.5,
-            "width": 0,
-        },
+        textposition=sides[::-1],
+        error_y={"array": half_width, "thickness": 1.5, "width": 0},
         customdata=kept[["least", "most", "laboratories"]],
         hovertemplate="stated %{customdata[0]:.0%} to %{customdata[1]:.0%}: %{y:.0%} gained, "
         "%{text} rows of %{customdata[2]} laboratories<extra></extra>",
@@ -298,8 +297,7 @@ def chances_chart(kept: pd.DataFrame) -> Chart:
     off = kept.loc[(kept["stated"] - kept["happened"]).abs().idxmax()]
     alt = (
         f"Farthest from the stated chance are the {off['n']:.0f} rows at {off['stated']:.0%} in "
-        "the mean, of which "
-        f"{off['happened']:.0%} gained."
+        f"the mean, of which {off['happened']:.0%} gained."
     )
     return Chart(figure, alt, kept)
 
@@ -351,8 +349,8 @@ def ratio_chart(fit: SweepFit) -> Chart:
     worst = float(ratios["error"].max())
     alt = (
         f"Predicted against measured verification ratio for {len(ratios)} pairs over "
-        f"{ratios['n_active'].nunique()} "
-        f"held-out values of k: mean error {mean:.1%}, worst {worst:.1%}."
+        f"{ratios['n_active'].nunique()} held-out values of k: mean error {mean:.1%}, worst "
+        f"{worst:.1%}."
     )
     return Chart(figure, alt, ratios)
 
@@ -381,10 +379,9 @@ def rank_chart(answer: RanksAnswer) -> Chart:
     first = answer.in_order
     alt = (
         f"The fullest of {answer.setup.placement.expert_parallel} ranks serves "
-        f"{first.pairs_ratio[0]:.2f} times the "
-        f"mean rank's rows in a plain step with experts in order, {first.pairs_ratio[-1]:.2f} "
-        "times at "
-        f"K = {int(np.max(drafts))}; {best.name}, {best.pairs_ratio[-1]:.2f} times."
+        f"{first.pairs_ratio[0]:.2f} times the mean rank's rows in a plain step with experts in "
+        f"order, {first.pairs_ratio[-1]:.2f} times at K = {int(np.max(drafts))}; {best.name}, "
+        f"{best.pairs_ratio[-1]:.2f} times."
     )
     return Chart(figure, alt, table)
 
@@ -409,13 +406,16 @@ def own_gap_chart(advice: Advice, found: OwnVerdict) -> Chart:
         found.quantity
     ]
     values = modelled[near, column] * scale
-    shown = {
+    quantity_titles = {
         "speedup": "Speedup (×)",
         "round_s": "Time per round (ms)",
         "plain_s": "Time per token (ms)",
     }
     figure = new_figure(
-        f"{shown[found.quantity]}, K = {found.n_draft}: yours and modelled", BATCH, "", height=430
+        f"{quantity_titles[found.quantity]}, K = {found.n_draft}: yours and modelled",
+        BATCH,
+        "",
+        height=430,
     )
     table = {"batch_size": batches, "model": values}
     if gains:
@@ -450,9 +450,9 @@ def own_gap_chart(advice: Advice, found: OwnVerdict) -> Chart:
     return Chart(figure, alt, pd.concat([pd.DataFrame(table), points], ignore_index=True))
 
 
-def _named(what: str, length: float, found: OwnVerdict) -> str:
+def _named(what: str, length: float, verdict: OwnVerdict) -> str:
     """Name of a line with the accepted length that it takes."""
-    return what.format(f"{length:.2f}") if found.quantity == "speedup" else "model"
+    return what.format(f"{length:.2f}") if verdict.quantity == "speedup" else "model"
 
 
 def _sticks(figure: go.Figure, points: pd.DataFrame, scale: float) -> None:

@@ -96,8 +96,8 @@ def simulation_chart(report: SimulationReport) -> Chart:
     schedule = report.of("batch schedule")
     alt = (
         f"Simulated speedup by policy: the best single K (K = {report.best_static_k}) reaches "
-        f"{best.speedup:.2f}x, the "
-        f"batch schedule {schedule.speedup:.2f}x, Cascade {cascade.speedup:.2f}x "
-        f"({cascade.gain_over_best_static:+.1%}), the oracle with hindsight {oracle.speedup:.2f}x."
+        f"{best.speedup:.2f}x, the batch schedule {schedule.speedup:.2f}x, Cascade "
+        f"{cascade.speedup:.2f}x ({cascade.gain_over_best_static:+.1%}), the oracle with "
+        f"hindsight {oracle.speedup:.2f}x."
     )
     return Chart(figure, alt, pd.DataFrame(Table(POLICIES, outcomes).records()))

@@ -310,7 +310,7 @@ Part = Literal[
     "all-reduce",
     "expert exchange",
 ]
-_REFIT_FACTOR = {part: one.factor for one in KERNELS for part in one.parts}
+_REFIT_FACTOR = {part: component.factor for component in KERNELS for part in component.parts}
 """The factor of a refit that scales each part's kernels."""
 
 
@@ -396,15 +396,13 @@ def network_constants(
     nominal one."""
     nominal = setup.hardware.network_bytes_per_s
     decision = "docs/decisions/0016-between-nodes.md"
+    nominal_source = "" if nominal is None else nominal.source
     rows = {
         "t_net": ("network between nodes: latency", "s", decision),
         "BW_net": (
             "network of one GPU: rate that exchanges reach",
             "B/s",
-            (
-                f"{NETWORK_FRACTION:.2f} of the nominal rate, {decision}: "
-                f"{'' if nominal is None else nominal.source}"
-            ),
+            f"{NETWORK_FRACTION:.2f} of the nominal rate, {decision}: {nominal_source}",
         ),
     }
     uses = []
@@ -429,13 +427,16 @@ def overhead_constant(setup: Setup, symbol: str, name: str, field: str) -> Const
             ConstantUse(symbol, name, value, unit, "fitted", ""), setup.adjustment, key
         )
     if not shared:
-        said = {"eager_per_layer_s": EAGER_SOURCE, "between_graphs_s": BETWEEN_SOURCE}.get(field)
+        measured_source = {
+            "eager_per_layer_s": EAGER_SOURCE,
+            "between_graphs_s": BETWEEN_SOURCE,
+        }.get(field)
         return ConstantUse(
             symbol,
             name,
             value,
             "s",
-            *(("measured", said) if said else ("assumed", "docs/model.md")),
+            *(("measured", measured_source) if measured_source else ("assumed", "docs/model.md")),
         )
     scenario = setup.scenario
     part = setup.hardware
@@ -446,11 +447,11 @@ def overhead_constant(setup: Setup, symbol: str, name: str, field: str) -> Const
         index = list(record.parameters).index(field)
         factor = math.exp(BAND_SIGMAS * math.sqrt(record.log_covariance[index][index]))
         laboratories = counted(record.n_sources, "laboratory", "laboratories")
+        classes = "all classes" if common else record.engine_class
+        decision = "0019-rounds-by-tokens" if common else "0015-what-a-round-lacked"
         source = (
-            f"fitted on {record.n_rows} published speedups of {laboratories} "
-            f"({'all classes' if common else record.engine_class}), likely within a factor of "
-            f"{factor:.1f} either way: "
-            f"docs/decisions/{'0019-rounds-by-tokens' if common else '0015-what-a-round-lacked'}.md"
+            f"fitted on {record.n_rows} published speedups of {laboratories} ({classes}), likely "
+            f"within a factor of {factor:.1f} either way: docs/decisions/{decision}.md"
         )
         return ConstantUse(symbol, name, value, unit, "fitted", source)
     if launched := small_launch(setup.scenario.engine, field):
@@ -531,6 +532,6 @@ def _refitted(use: ConstantUse, adjustment: Adjustment | None, factor: str) -> C
     if adjustment is None:
         return use
     log_sd = adjustment.log_sd.get(factor)
-    found = f"{adjustment.label} (data {adjustment.data}): docs/measurements.md"
-    source = "; ".join(filter(None, (use.source, found)))
+    refit_source = f"{adjustment.label} (data {adjustment.data}): docs/measurements.md"
+    source = "; ".join(filter(None, (use.source, refit_source)))
     return replace(use, source=source, stderr=None if log_sd is None else use.value * log_sd)

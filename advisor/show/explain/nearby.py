@@ -99,14 +99,13 @@ def _experts(
     model = _expert_times(nearest, cost, record)
     labels = [
         f"{row.num_tokens:,} tokens, {row.num_experts} experts top-{row.topk}, h "
-        f"{row.hidden_size}, "
-        f"I {row.inter_size // row.moe_tp_size}, {row.distribution} load, U {row.touched:.0f}"
+        f"{row.hidden_size}, I {row.inter_size // row.moe_tp_size}, {row.distribution} load, U "
+        f"{row.touched:.0f}"
         for row in nearest.itertuples()
     ]
     goal = (
         f"{batch * q:,.0f} tokens, {target['num_experts']:g} experts top-{moe.n_active}, h "
-        f"{moe.expert_input_width}, "
-        f"I {target['inter_size']:g}"
+        f"{moe.expert_input_width}, I {target['inter_size']:g}"
     )
     return _shown("Routed experts, one layer", goal, labels, nearest, model, record.id, count)
 
@@ -192,10 +191,12 @@ def _attention(
     # hardly matter.
     target |= {"num_heads": mixer.query_heads / tensor} if latent else {}
     nearest = table.loc[_apart(table, target).index[:count]]
-    names = ("batch_size", "context_tokens", "elements", "each", "num_heads", "num_kv_heads")
-    sequences, cached, elements, each, heads, groups = (
-        nearest[name].to_numpy(float) for name in names
-    )
+    sequences = nearest["batch_size"].to_numpy(float)
+    cached = nearest["context_tokens"].to_numpy(float)
+    elements = nearest["elements"].to_numpy(float)
+    each = nearest["each"].to_numpy(float)
+    heads = nearest["num_heads"].to_numpy(float)
+    groups = nearest["num_kv_heads"].to_numpy(float)
     moved = laws.cache_read(sequences, cached, 0.0, elements, KV_BYTES[kv_dtype])
     flops = laws.attention_flops(sequences, cached - 1.0, 1.0, each, heads, cost.block_rows, groups)
     labels = [
@@ -321,10 +322,12 @@ def _shown(
     return [
         same
         | {
-            "measured_at": at,
-            "measured_s": float(own),
-            "model_s": float(ours),
-            "ratio": float(ours / own),
+            "measured_at": shape_label,
+            "measured_s": float(measured_s),
+            "model_s": float(predicted_s),
+            "ratio": float(predicted_s / measured_s),
         }
-        for at, own, ours in zip(labels[:count], nearest["latency_s"], model, strict=False)
+        for shape_label, measured_s, predicted_s in zip(
+            labels[:count], nearest["latency_s"], model, strict=False
+        )
     ]

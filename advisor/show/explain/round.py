@@ -137,10 +137,9 @@ def _swept(
     used."""
     if (held := held_sweep(setup)) is None or not held.steady:
         return plain, verify
-    of_plain, of_verify = (
-        float(np.ravel(f)[0])
-        for f in swept_factors(setup, np.array(at[:1]), np.array([at[1] + 1.0]))
-    )
+    plain_factors, verify_factors = swept_factors(setup, np.array(at[:1]), np.array([at[1] + 1.0]))
+    plain_factor = float(np.ravel(plain_factors)[0])
+    verify_factor = float(np.ravel(verify_factors)[0])
 
     def scaled(prefix: str, title: str, symbol: str, value: Quantity, factor: float) -> Quantity:
         b.group = "Plain step" if prefix == "plain" else "Verification"
@@ -151,11 +150,13 @@ def _swept(
     if "T_verified" in extra:
         title = "Verified tokens, by your plain sweep"
         extra["T_verified"] = scaled(
-            "verify", title, "T_verified_own", extra["T_verified"], of_verify
+            "verify", title, "T_verified_own", extra["T_verified"], verify_factor
         )
     return (
-        scaled("plain", "Plain step, by your plain sweep", "T_plain_own", plain, of_plain),
-        scaled("verify", "Verification, by your plain sweep", "T_verify_own", verify, of_verify),
+        scaled("plain", "Plain step, by your plain sweep", "T_plain_own", plain, plain_factor),
+        scaled(
+            "verify", "Verification, by your plain sweep", "T_verify_own", verify, verify_factor
+        ),
     )
 
 
@@ -283,13 +284,13 @@ def _accepted(b: Builder, setup: Setup, k: int) -> Quantity:
 def _prefill(b: Builder, setup: Setup, batch: float) -> tuple[Quantity, Quantity]:
     """Prefill charged to one output token, of every sequence and of the others alone. 0 where no
     lengths are given."""
-    found = prompt_cost(setup, np.array([batch]))
-    if found is None:
+    prompt = prompt_cost(setup, np.array([batch]))
+    if prompt is None:
         return Quantity(0.0, "s"), Quantity(0.0, "s")
-    prompt = _prompt(b, found)
-    length = Quantity(found.output_tokens)
-    sequences = float(found.sequences[0])
-    values: Values = {"T_prompt": prompt, "OSL": length}
+    prompt_time = _prompt(b, prompt)
+    length = Quantity(prompt.output_tokens)
+    sequences = float(prompt.sequences[0])
+    values: Values = {"T_prompt": prompt_time, "OSL": length}
     head = Head("prefill", "Prefill charged to one output token", "pf", "s")
     charged = b.add(head, laws.prefill, {**values, "S": sequences})
     head = Head("waiting", "Prefill of the others between two tokens of a user", "pf_others", "s")
@@ -308,8 +309,7 @@ def _first_token(b: Builder, setup: Setup, batch: float) -> None:
     symbols |= {name: Quantity(symbols[name].value) for name in ("n", "w")}
     note = (
         "Beside plain decoding: T_first is a whole step with a chunk of the prompt, the running "
-        "sequences' attention, "
-        "launches and host time included; nothing is taken off for them."
+        "sequences' attention, launches and host time included; nothing is taken off for them."
     )
     head = Head("ttft", "Time to first token, without queueing", "TTFT", "s")
     b.add(head, laws.prompt, symbols, note=note, names={"T_with": "T_first"})

@@ -233,8 +233,8 @@ def add_pass(b: Builder, run: Pass, total_symbol: str, total_title: str) -> Quan
     products = matrix_products(run.architecture, run.costs, run.setup.placement, shape)
     if run.padding > 1.0:
         note = (
-            "Sequences of the captured graph that the step runs in: the rows between are "
-            "computed for nothing."
+            "Sequences of the captured graph that the step runs in: the rows between are computed "
+            "for nothing."
         )
         b.given(Head("ran", "Sequences computed, with padding", "B_ran"), run.ran, note=note)
     if moe is not None and shape is not None:
@@ -447,7 +447,8 @@ def _between_knots(
         edge = knots[0] if x.value <= knots[0][0] else knots[-1]
         return b.given(head, edge[1], note=note)
     right = next(number for number, knot in enumerate(knots) if knot[0] >= x.value)
-    (x_1, c_1), (x_2, c_2) = knots[right - 1], knots[right]
+    x_1, c_1 = knots[right - 1]
+    x_2, c_2 = knots[right]
     values: Values = {
         "x": x,
         "x_1": Quantity(x_1, x.unit),
@@ -527,15 +528,19 @@ def _attention(b: Builder, run: Pass) -> tuple[Quantity, Quantity | None]:
         for n, layer in enumerate(layers, 1)
     }
     whole = b.add_sum(sum_head, parts)
-    kept = {
+    cached_parts = {
         name: part
         for (name, part), layer in zip(parts.items(), layers, strict=True)
         if layer.mixer.kind != "linear"
     }
-    if len(kept) == len(parts) or not kept or not reread_share(run.architecture, run.costs):
-        return whole, whole if kept else None
+    if (
+        len(cached_parts) == len(parts)
+        or not cached_parts
+        or not reread_share(run.architecture, run.costs)
+    ):
+        return whole, whole if cached_parts else None
     return whole, b.add_sum(
-        Head("cached", "Attention of layers with a cache", "T_cached", "s"), kept
+        Head("cached", "Attention of layers with a cache", "T_cached", "s"), cached_parts
     )
 
 

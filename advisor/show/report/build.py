@@ -27,7 +27,7 @@ from advisor.answers.explore.cells import ContextMap
 from advisor.answers.explore.changes import DesignStanding, NextSteps
 from advisor.answers.explore.leaderboard import Leaderboard
 from advisor.answers.explore.questions import SweepView
-from advisor.answers.summary import unlaunched_text
+from advisor.answers.outcome import outcome_of
 from advisor.catalog.engines import export_engines, load_engine
 from advisor.measured.refit_result import Errors
 from advisor.measured.validation import judged_errors, read_judged
@@ -38,6 +38,7 @@ from advisor.predict.setup import Setup
 from advisor.predict.spend import Spend, price_of, spend_at
 from advisor.predict.tiers import CALIBRATED_TOKENS
 from advisor.prediction import AdvisorError, Constant, Tier
+from advisor.show.phrases.answer import BOOK
 from advisor.show.report.blocks import Block, Code, Listing, Paragraph
 from advisor.show.words.answer import EngineSetup, draft_to_name, engine_setup, name_to_serve
 from advisor.show.words.compare import model_name, setting_lines
@@ -62,7 +63,8 @@ def engine_setups(
     scenario's own name for a model that the user gave), and a placeholder that the warnings name,
     where the method needs a draft checkpoint that no profile knows.
     """
-    if why := unlaunched_text(advice):
+    if advice.setup.memory.largest_batch < advice.scenario.batch_size:
+        why = BOOK.say("launch", outcome_of(advice).facts)
         return tuple(
             EngineSetup(engine=engine.id, problem=why.rstrip(".")) for engine in export_engines()
         )
@@ -110,8 +112,7 @@ def check_blocks(checks: tuple[CheckCommand, ...]) -> tuple[Block, ...]:
         return (Paragraph("No commands: K = 0 is recommended, or vLLM cannot run this drafter."),)
     intro = (
         "These vLLM commands measure what is predicted here, with the accepted length imposed, so "
-        "that the cost model "
-        "alone is tested. Drop their output on Measure."
+        "that the cost model alone is tested. Drop their output on Measure."
     )
     return (
         Paragraph(intro),
@@ -126,15 +127,13 @@ LIMITS = (
     ),
     "All sequences of a batch have the same context length and draft the same K in every round.",
     (
-        "A round drafts, verifies K + 1 tokens per sequence, then accepts or rejects; the three do "
-        "not overlap."
+        "A round drafts, verifies K + 1 tokens per sequence, then accepts or rejects; the three "
+        "do not overlap."
     ),
     f"Kernels are calibrated on steps of up to {CALIBRATED_TOKENS:,} tokens; beyond, results are "
-    "marked as outside the "
-    "data and their band is widened.",
+    "marked as outside the data and their band is widened.",
     "The recommended K has the least expected loss against the best K in each simulated case, K = "
-    "0 included; within "
-    "the noise the smaller K.",
+    "0 included; within the noise the smaller K.",
     f"Memory counts weights, drafter and KV cache against {USABLE_SHARE:.0%} of each GPU.",
     (
         "The slowest expert-parallel rank follows an assumed formula, or counts on given loads; "
@@ -142,8 +141,7 @@ LIMITS = (
     ),
     "Draft trees and a second model on the same GPU are outside the model.",
     "Tiers, best first: measured, interpolated, fitted, roofline. An answer has the lowest tier "
-    "among the parts that "
-    "take a tenth of the time or more.",
+    "among the parts that take a tenth of the time or more.",
 )
 MAX_QUERY_CHARACTERS = 8_000
 """Longest share query printed: servers and mail programs cut longer addresses. The JSON report has
@@ -190,6 +188,15 @@ class Report:
     decided: str = ""
     """What the user's own measured speedups say of K, which `advice.to_serve` follows; empty: the
     model says it."""
+
+    @cached_property
+    def facts(self) -> Mapping[str, Any]:
+        """Facts of the main answer (`answers.outcome`)."""
+        return outcome_of(self.advice, follows_own=bool(self.decided)).facts
+
+    def say(self, *slots: str) -> str:
+        """Sentences of some slots of the main answer, one after the other."""
+        return printable(" ".join(BOOK.says(slots, self.facts)), 3000)
 
     @property
     def scenario(self) -> Scenario:
@@ -239,22 +246,25 @@ def build_report(
     setup = advice.setup
     # Without a price of the user's own, the profile's.
     looked_up["spend"] = looked_up.get("spend") or spend_of(advice)
+    engines = engine_setups(advice, served_model, draft_model, looked_up.get("k_by_context"))
+    question = (
+        f"Should {model_name(setup)} draft with {printable(setup.drafter.name)} on "
+        f"{printable(setup.place)} at batch {advice.scenario.batch_size:,}, and how many tokens K?"
+    )
+    warnings = tuple(printable(text) for text in advice.warnings)
+    sources = tuple(printable(text) for text in setup.sources)
     return Report(
         advice=advice,
         date=date,
-        engines=engine_setups(advice, served_model, draft_model, looked_up.get("k_by_context")),
+        engines=engines,
         checks=check_steps(advice, served_model, draft_model),
-        question=(
-            f"Should {model_name(setup)} draft with {printable(setup.drafter.name)} on "
-            f"{printable(setup.place)} at "
-            f"batch {advice.scenario.batch_size:,}, and how many tokens K?"
-        ),
+        question=question,
         settings=setting_lines(advice.setup),
-        verdict=printable(advice.recommendation.verdict),
+        verdict=printable(BOOK.say("headline", outcome_of(advice).facts)),
         assumptions=_assumptions(setup),
-        warnings=tuple(printable(text) for text in advice.warnings),
+        warnings=warnings,
         constants=_constants(setup),
-        sources=tuple(printable(text) for text in setup.sources),
+        sources=sources,
         versions=_versions(),
         **looked_up,
     )

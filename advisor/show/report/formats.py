@@ -88,12 +88,12 @@ def to_pdf(report: Report, *, brief: bool) -> bytes:
 
     if not brief:
         return typeset_pdf(report, sections(report), report.verdict)
-    made = typeset_pdf(report, brief_sections(report), brief_title(report))
-    bare = len(_PAGE.findall(made)) > 1
+    page_pdf = typeset_pdf(report, brief_sections(report), brief_title(report))
+    bare = len(_PAGE.findall(page_pdf)) > 1
     return (
         typeset_pdf(report, brief_sections(report, linked=False), brief_title(report))
         if bare
-        else made
+        else page_pdf
     )
 
 
@@ -138,10 +138,8 @@ def _block(block: Block) -> list[str]:
         case Paragraph(text):
             return [escape(text)]
         case Listing(items, numbered):
-            return [
-                f"{f'{n}.' if numbered else '-'} {escape(item)}"
-                for n, item in enumerate(items, start=1)
-            ]
+            marks = [f"{number}." if numbered else "-" for number in range(1, len(items) + 1)]
+            return [f"{mark} {escape(text)}" for mark, text in zip(marks, items, strict=True)]
         case TableBlock():
             return _table(block)
         case Code():
@@ -176,8 +174,7 @@ def render(report: Report, form: Format, *, brief: bool = False) -> bytes:
         except ModuleNotFoundError as error:
             raise AdvisorError(
                 f"{form.upper()} needs the package {error.name}, which is not installed; install "
-                "requirements.txt, or "
-                "choose md"
+                "requirements.txt, or choose md"
             ) from error
     if form == "md":
         return to_markdown(report).encode()
@@ -197,8 +194,8 @@ def render(report: Report, form: Format, *, brief: bool = False) -> bytes:
 def file_name(scenario: Scenario, form: Format, date: dt.date) -> str:
     """A name for the file: model, accelerator, date and hash. Nothing of a user's own stands in
     it."""
-    named = "" if scenario.is_private else f"{scenario.model_id}-{scenario.hardware_id}-"
-    return f"advice-{named}{date}-{scenario.hash}.{form}"
+    subject = "" if scenario.is_private else f"{scenario.model_id}-{scenario.hardware_id}-"
+    return f"advice-{subject}{date}-{scenario.hash}.{form}"
 
 
 def document_of(report: Report) -> dict[str, Any]:
@@ -209,21 +206,29 @@ def document_of(report: Report) -> dict[str, Any]:
     up.
     """
     advice = report.advice
-    answer = answer_values(report.advice)
-    values = {
+    figures = answer_values(report.advice)
+    answer = figures | {
+        "because": printable(figures["because"]),
+        "band_level": advice.band_level,
+        "largest_batch_that_fits": advice.setup.memory.largest_batch,
+    }
+    question = {
         "share_query": report.share_query,
         "question": report.question,
         "settings": [{"label": label, "value": value} for label, value in report.settings.items()],
         "verdict": report.verdict,
-        "answer": answer
-        | {"because": printable(answer["because"]), "band_level": advice.band_level}
-        | {"largest_batch_that_fits": advice.setup.memory.largest_batch},
+        "answer": answer,
+    }
+    by_batch = {
         "curve_k": advice.curve_k,
         "sweet_spot_batch": int(advice.sweet_spot_batch),
         "break_even_batch": advice.break_even_batch,
         "curve": _curve(report),
         "schedule": [range_values(item) for item in advice.k_by_batch],
         "k_by_context": if_any(context_values, report.k_by_context),
+    }
+    validation = report.validation
+    use = {
         "engines": report.engines,
         "check_commands": report.checks,
         "components": component_times(advice),
@@ -232,20 +237,19 @@ def document_of(report: Report) -> dict[str, Any]:
         "warnings": report.warnings,
         "limits": LIMITS,
         "validation": None
-        if report.validation is None
-        else Table(ERRORS, [*report.validation.items()]).records(),
-        **_sections(report),
-        "derivation": [
-            {
-                "group": step.group,
-                "title": printable(step.title),
-                "text": printable(step_text(step)),
-            }
-            for step in shown_steps(advice)
-        ],
-        "cited": [
-            {"text": text, "url": url, "used_for": used} for text, url, used in cited_works(report)
-        ],
+        if validation is None
+        else Table(ERRORS, [*validation.items()]).records(),
+    }
+    derivation = [
+        {"group": step.group, "title": printable(step.title), "text": printable(step_text(step))}
+        for step in shown_steps(advice)
+    ]
+    cited = [
+        {"text": text, "url": url, "used_for": used} for text, url, used in cited_works(report)
+    ]
+    reference = {
+        "derivation": derivation,
+        "cited": cited,
         "sources": report.sources,
         "versions": report.versions,
     }
@@ -255,23 +259,27 @@ def document_of(report: Report) -> dict[str, Any]:
         "date": report.date.isoformat(),
         "scenario": report.scenario.model_dump(mode="json"),
         "scenario_hash": report.scenario.hash,
-        **json_values(values),
+        **json_values(question | by_batch | use | _sections(report) | reference),
         "constants": [constant | {"date": constant["date"].isoformat()} for constant in constants],
     }
 
 
 def _sections(report: Report) -> dict[str, Any]:
     """Answers to further questions, each None where it was not asked."""
+    context_map = report.over_context
+    over_context = None
+    if context_map is not None:
+        over_context = {
+            "says": context_texts(report.scenario, context_map),
+            **map_document(context_map),
+        }
+    steps = report.steps
+    next_steps = None if steps is None else Table(CHANGES, tried(steps)).records()
     return {
         "design": if_any(_design, report.standing),
-        "next_steps": None
-        if report.steps is None
-        else Table(CHANGES, tried(report.steps)).records(),
+        "next_steps": next_steps,
         "spend": if_any(spend_document, report.spend),
-        "over_context": if_any(
-            lambda found: {"says": context_texts(report.scenario, found), **map_document(found)},
-            report.over_context,
-        ),
+        "over_context": over_context,
         "other_models": printed(if_any(board_document, report.board)),
         "expert_ranks": printed(if_any(ranks_values, report.ranks)),
         "design_regions": printed(if_any(region_document, report.regions)),

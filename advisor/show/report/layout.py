@@ -11,27 +11,16 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from functools import partial
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from textwrap import shorten
 from typing import Any, TypeVar
 
-import numpy as np
-
-from advisor.answers.advice import HARDLY, Advice, component_times, gain_text
-from advisor.answers.best_k import k_running_at
-from advisor.answers.by_batch import schedule_values
+from advisor.answers.advice import Advice, component_times
 from advisor.answers.engines.config import DRAFT_MODEL_PLACEHOLDER, option_texts
-from advisor.answers.schedule import k_at, plain_text, schedule_rule
+from advisor.answers.schedule import plain_text, schedule_rule
 from advisor.answers.summary import (
     accepted_text,
-    contradicted,
     correction_text,
-    flips_text,
-    gain_end_text,
-    headline,
-    place_text,
-    published_text,
-    unlaunched_text,
 )
 from advisor.catalog.hardware import drafter_name, model_name
 from advisor.catalog.models import stored_format
@@ -67,13 +56,23 @@ from advisor.show.report.sections import (
     works,
 )
 from advisor.show.table import Column, Table, matrix
-from advisor.show.words.answer import DRAFTS, accepted_lengths, k_by_batch_table, k_by_context_table
+from advisor.show.words.answer import (
+    DRAFTS,
+    accepted_lengths,
+    k_by_batch_table,
+    k_by_context_table,
+    place_text,
+)
 from advisor.show.words.explain import NAMED
 from advisor.show.words.load import digits, does_not_fit, spend_text
 from advisor.text import MERITS, printable, tier_text, wrapped
 
 Answer = TypeVar("Answer")
 Written = TypeVar("Written")
+
+
+_Part = tuple[tuple[str, Iterable[Block] | None], ...]
+"""Titles of sections, each with its blocks; None where the report has no such section."""
 
 
 def percent(share: float | None) -> str:
@@ -88,47 +87,49 @@ def key_figures(report: Report) -> tuple[tuple[str, str, str], ...]:
     ratio = MERITS["speedup"]
     tpot = MERITS["tpot"]
     rate = MERITS["tokens_per_s_per_gpu"]
-    said = contradicted(report.advice, answer.n_draft)
-    likely = f"likely range {_band(speedup.low, speedup.high)}"
+    likely = f"80% range {_band(speedup.low, speedup.high)}"
     last = (
         rate.name,
         rate.text(answer.tokens_per_s_per_gpu),
         f"batch {report.scenario.batch_size:,}",
     )
-    usd, plain = (
-        report.spend and arm(report.spend).usd_per_million
-        for arm in map(attrgetter, ("chosen", "plain"))
-    )
+    usd = report.spend and report.spend.chosen.usd_per_million
+    plain = report.spend and report.spend.plain.usd_per_million
     if usd and plain:
-        beside = (
-            f"a million tokens{f', {digits(plain.value)} without drafts' * bool(answer.n_draft)}"
-        )
-        last = "Cost", f"{digits(usd.value)} USD", beside
-    first = "Draft length, modelled" if report.decided else "Draft length"
+        without = f", {digits(plain.value)} without drafts" if answer.n_draft else ""
+        last = "Cost", f"{digits(usd.value)} USD", f"a million tokens{without}"
+    first_token = "per user"
+    if answer.ttft_s is not None:
+        wait = MERITS["ttft"].text(answer.ttft_s)
+        first_token = f"per user, the first after {wait} without queueing"
+    first = "Draft length, predicted" if report.decided else "Draft length"
     return (
         (first, f"K = {answer.n_draft}", f"fastest in {answer.p_best:.0%} of cases"),
-        (ratio.name, ratio.text(speedup.value), f"{said}; {likely}" if said else likely),
-        (tpot.name, tpot.text(answer.tpot_s), answer.per_user),
+        (
+            ratio.name,
+            ratio.text(speedup.value),
+            likely,
+        ),
+        (tpot.name, tpot.text(answer.tpot_s), first_token),
         last,
     )
 
 
 def sections(report: Report) -> tuple[Section, ...]:
     """The body of a report, in reading order."""
-    settings = list(report.settings.items())
+    settings = matrix(("Setting", "Value"), list(report.settings.items()), "ll")
     lengths = table_block(
         accepted_lengths(report.advice.setup.acceptance, 1),
         "Accepted length, bonus token included.",
     )
-    found: tuple[tuple[str, Iterable[Block] | None], ...] = (
-        (
-            "Question",
-            (Paragraph(report.question), table_block(matrix(("Setting", "Value"), settings, "ll"))),
-        ),
+    answer: _Part = (
+        ("Question", (Paragraph(report.question), table_block(settings))),
         ("Answer", _answer(report)),
         ("Speedup by batch size", _curve(report)),
         ("Where the time goes", _components(report)),
         ("Experts on ranks", if_any(partial(ranks_blocks, report), report.ranks)),
+    )
+    exploration: _Part = (
         ("Over context", if_any(partial(over_context, report), report.over_context)),
         (
             "Other models at this load",
@@ -138,6 +139,8 @@ def sections(report: Report) -> tuple[Section, ...]:
         ("Which design to train", if_any(design, report.standing)),
         ("One design for several accelerators", if_any(regions_blocks, report.regions)),
         ("A sweep of scenarios", if_any(sweep_blocks, report.swept)),
+    )
+    use: _Part = (
         ("K by batch size", _schedule(report)),
         ("Engine configuration", _engines(report)),
         ("Validation", _validation(report)),
@@ -145,7 +148,7 @@ def sections(report: Report) -> tuple[Section, ...]:
         ("A measured run, diagnosed", if_any(diagnosed, report.diagnosis)),
         ("Assumptions", (Listing(report.assumptions), lengths)),
     )
-    reference: tuple[tuple[str, Iterable[Block]], ...] = (
+    reference: _Part = (
         ("Limits", (Listing(LIMITS),)),
         ("Cost and energy", cost_and_energy(report)),
         ("Constants of the accelerator", (_constants(report),)),
@@ -160,7 +163,10 @@ def sections(report: Report) -> tuple[Section, ...]:
             tuple(typeset_block(block) for block in blocks if getattr(block, "items", True)),
             is_reference,
         )
-        for part, is_reference in ((found, False), (reference, True))
+        for part, is_reference in (
+            (answer + exploration + use, False),
+            (reference, True),
+        )
         for title, blocks in part
         if blocks is not None
     )
@@ -173,63 +179,13 @@ def if_any(write: Callable[[Answer], Written], answer: Answer | None) -> Written
 
 def curve_finding(report: Report) -> str:
     """Sentences on what the speedup curve shows, with numbers."""
-    advice = report.advice
-    column = report.advice.curve_column
-    curve = report.drawn_curve
-    row = advice.batch_index
-    batches = curve.batches
-    speedup = curve.speedup[:, column]
-    slow = batches[speedup < 1.0]
-    by_batch = len({item.n_draft for item in advice.to_serve}) > 1
-    ending = gain_end_text(
-        advice, None if by_batch or len(advice.k_by_batch) == 1 else advice.curve_k
-    )
-    if by_batch:
-        ending = f"{_by_batch_peak(advice)} {ending}".rstrip()
-    elif slow.size == batches.size:
-        ending = "It is a slowdown at every batch."
-    elif slow.size and advice.break_even_batch is None:
-        ending = (
-            f"It is a slowdown within batch {slow[0]:,.0f} to {slow[-1]:,.0f}. {ending}".rstrip()
-        )
-    return (
-        f"With K = {advice.curve_k}, the speedup at batch {batches[row]:,.0f} is "
-        f"{speedup[row]:.2f}x "
-        f"(likely range {_band(curve.low[row, column], curve.high[row, column])}); it is highest "
-        "at batch "
-        f"{batches[speedup.argmax()]:,.0f}, {speedup.max():.2f}x. {ending}"
-    )
-
-
-def _by_batch_peak(advice: Advice) -> str:
-    """The peak of the schedule, which the page Serve marks."""
-    ranges = advice.k_by_batch
-    curve = advice.curve
-    fixed = np.isin(curve.batches, schedule_values(advice.setup, curve).batches)
-    at = [row for row in np.flatnonzero(fixed) if curve.batches[row] <= ranges[-1].batch_end]
-    of = [
-        float(curve.speedup[row, curve.column(int(k_at(ranges, int(curve.batches[row]))))])
-        for row in at
-    ]
-    best = int(np.argmax(of))
-    return (
-        f"With K by batch it is highest at batch {curve.batches[at[best]]:,.0f}, {of[best]:.2f}x."
-    )
+    return report.say("peak", "range")
 
 
 def _answer(report: Report) -> tuple[Block, ...]:
     answer = report.advice.recommendation
     why = f"{answer.bound_because} Plain decoding is {answer.bound}-bound."
     tier = f"The speedup is {answer.speedup.tier}: {printable(answer.speedup.because)}."
-    record = report.advice.gain_factor, report.advice.counting
-    gain = gain_text(answer.speedup.low, answer.p_gain, *record) if answer.n_draft else ""
-    loss = (
-        f"Of {SIMULATED}, which differ in the uncertain constants, K = {answer.n_draft} is the "
-        "fastest in "
-        f"{answer.p_best:.0%}; its expected loss against the best K in each is "
-        f"{answer.regret:.1%}, the least "
-        "within the noise."
-    )
     fits = (
         f"The largest batch that fits the memory is {report.advice.setup.memory.largest_batch:,}."
     )
@@ -239,7 +195,7 @@ def _answer(report: Report) -> tuple[Block, ...]:
     drafts = table_block(Table(DRAFTS, report.advice.drafts), caption)
     blocks: list[Block] = [
         Paragraph(f"{why} {tier}"),
-        Paragraph(" ".join(filter(None, (loss, answer.equals, gain, fits)))),
+        Paragraph(f"{report.say('share', 'range', 'alternative')} {fits}".strip()),
         drafts,
     ]
     if report.validation:
@@ -253,11 +209,10 @@ def nearest_check(group: str, errors: Errors) -> str:
     """Comparison with the nearest published points, for readers who stop at the answer."""
     return (
         f"On {errors.n} published speedups of {group}, on any number of GPUs, every laboratory "
-        "counting alike, these "
-        "predictions (in a wider range where a run does not state its accepted length) were off by "
-        f"{percent(errors.median_ape)} at the median, on the right side of 1x in "
-        f"{percent(errors.sign_accuracy)} and "
-        f"inside the likely range in {percent(errors.coverage)}."
+        "counting alike, these predictions (in a wider range where a run does not state its "
+        f"accepted length) were off by {percent(errors.median_ape)} at the median, on the right "
+        f"side of 1x in {percent(errors.sign_accuracy)} and inside the 80% range in "
+        f"{percent(errors.coverage)}."
     )
 
 
@@ -278,7 +233,7 @@ def _curve(report: Report) -> tuple[Block, ...]:
 _CURVE: tuple[Column[dict[str, Any]], ...] = (
     Column("Batch", itemgetter("batch_size"), "{:,}".format),
     Column("Speedup", itemgetter("speedup"), "{:.2f}x".format),
-    Column("likely range", lambda row: _band(row["speedup_low"], row["speedup_high"])),
+    Column("80% range", lambda row: _band(row["speedup_low"], row["speedup_high"])),
     Column("ms per token", itemgetter("tpot_ms"), "{:.2f}".format),
     Column("Verify / plain", itemgetter("verify_ratio"), "{:.2f}".format),
     Column("Experts, plain", itemgetter("touched_plain"), "{:.0f}".format),
@@ -296,27 +251,28 @@ def _components(report: Report) -> tuple[Block, ...]:
     label = times[0].label.lower() if times[0].label[1].islower() else times[0].label
     finding = (
         f"At batch {report.scenario.batch_size:,} a plain step takes {plain:.2f} ms and emits one "
-        "token per sequence; "
-        f"a round with K = {advice.curve_k} takes {whole:.2f} ms and emits "
+        f"token per sequence; a round with K = {advice.curve_k} takes {whole:.2f} ms and emits "
         f"{advice.setup.acceptance.accepted_length[advice.curve_k]:.2f}. The largest part of the "
-        f"round is {label}: "
-        f"{times[0].round_ms:.2f} ms."
+        f"round is {label}: {times[0].round_ms:.2f} ms."
     )
     columns: tuple[Column[tuple[str, float, float]], ...] = (
         Column("Component", itemgetter(0), words=True),
         Column("Plain step, ms", itemgetter(1), "{:.3f}".format),
         Column(f"Round with K = {report.advice.curve_k}, ms", itemgetter(2), "{:.3f}".format),
     )
-    said = f"{finding} {correction_text(report.advice)}".rstrip()
-    return Paragraph(said), FigureBlock("components", finding), table_block(Table(columns, parts))
+    text = f"{finding} {correction_text(report.advice)}".rstrip()
+    return Paragraph(text), FigureBlock("components", finding), table_block(Table(columns, parts))
 
 
 def _engines(report: Report) -> tuple[Block, ...]:
     why = plain_text(
         report.advice.k_by_batch, report.scenario.batch_size, report.advice.recommendation.n_draft
     )
-    said = (Paragraph(why),) if why else ()
-    return (*said, *(block for engine in report.engines for block in engine_blocks(engine)))
+    reason_blocks = (Paragraph(why),) if why else ()
+    return (
+        *reason_blocks,
+        *(block for engine in report.engines for block in engine_blocks(engine)),
+    )
 
 
 def _schedule(report: Report) -> tuple[Block, ...]:
@@ -347,13 +303,17 @@ def _validation(report: Report) -> tuple[Block, ...]:
     return Paragraph(text), table_block(Table(ERRORS, list(report.validation.items())))
 
 
+def _share(label: str, field: str, key: str) -> Column[tuple[str, Errors]]:
+    return Column(label, lambda row: getattr(row[1], field), percent, key)
+
+
 ERRORS: tuple[Column[tuple[str, Errors]], ...] = (
     Column("Published speedups of", itemgetter(0), key="group", words=True),
     Column("Points", lambda row: row[1].n, key="n"),
-    Column("Median error", lambda row: row[1].median_ape, percent, "median_error"),
-    Column("90th percentile", lambda row: row[1].p90_ape, percent, "p90_error"),
-    Column("Right side of 1x", lambda row: row[1].sign_accuracy, percent, "sign_right"),
-    Column("In the band", lambda row: row[1].coverage, percent, "in_band"),
+    _share("Median error", "median_ape", "median_error"),
+    _share("90th percentile", "p90_ape", "p90_error"),
+    _share("Right side of 1x", "sign_accuracy", "sign_right"),
+    _share("In the band", "coverage", "in_band"),
 )
 """How far predictions were off on each group of published speedups."""
 
@@ -362,7 +322,7 @@ def _constants(report: Report) -> TableBlock:
     known = references(report)
     number = Column[tuple[str, Constant]](
         "Source no.",
-        lambda row: 1 + next(i for i, one in enumerate(known) if one.endswith(row[1].source)),
+        lambda row: 1 + next(i for i, source in enumerate(known) if source.endswith(row[1].source)),
     )
     columns = (*(column for column in NAMED if column.label != "Source"), number)
     return table_block(Table(columns, list(report.constants.items())))
@@ -371,11 +331,11 @@ def _constants(report: Report) -> TableBlock:
 def references(report: Report) -> tuple[str, ...]:
     """All sources: those of the answer, then those of the constants shown that are not among
     them."""
-    found = list(report.sources)
+    sources = list(report.sources)
     for constant in report.constants.values():
-        if not any(text.endswith(constant.source) for text in found):
-            found.append(constant.source)
-    return tuple(found)
+        if not any(text.endswith(constant.source) for text in sources):
+            sources.append(constant.source)
+    return tuple(sources)
 
 
 def _identity(report: Report) -> tuple[Block, ...]:
@@ -417,13 +377,8 @@ _LONGEST_LINE = 300
 
 def brief_title(report: Report) -> str:
     """The answer and the engine it holds for."""
-    said = headline(report.advice, report.advice.recommendation.n_draft)
-    if report.decided:
-        said = "your own measured runs decide K"
-    return (
-        f"{model_name(report.scenario.model_id)}, {engine_of(report.scenario.engine)[0]}: "
-        f"{said[:1].lower()}{said[1:]}"
-    )
+    engine = engine_of(report.scenario.engine)[0]
+    return f"{model_name(report.scenario.model_id)}, {engine}: {report.say('headline')}"
 
 
 def brief_sections(report: Report, *, linked: bool = True) -> tuple[Section, ...]:
@@ -439,75 +394,34 @@ def brief_sections(report: Report, *, linked: bool = True) -> tuple[Section, ...
     command = _command(report)
     has_link = linked and 0 < len(report.share_query) <= _LONGEST_LINK
     run = (*command, _link(report)) if has_link else command
-    found = (
+    page_sections = (
         Section("In short", (Paragraph(_in_short(report)),)),
         Section("Speedup by batch size", (Paragraph(finding), FigureBlock("speedup", finding))),
         Section("Cost", (Paragraph(cost),)),
         Section("What would change it", _doubts(report)),
         *((Section("What to run" if command else "The app", run),) if run else ()),
     )
-    return tuple(Section(one.title, tuple(map(typeset_block, one.blocks))) for one in found)
+    return tuple(
+        Section(section.title, tuple(map(typeset_block, section.blocks)))
+        for section in page_sections
+    )
 
 
 def _in_short(report: Report) -> str:
     advice = report.advice
-    answer = report.advice.recommendation
-    no_room = f" But {text}" if (text := unlaunched_text(advice)) else ""
     place = (
         f"{' '.join(place_text(advice))}, {_weights(advice)}, "
-        f"{engine_of(report.scenario.engine)[0]}.{no_room}"
+        f"{engine_of(report.scenario.engine)[0]}."
     )
-    if report.decided:
-        modelled = f"The model alone says: {headline(advice, answer.n_draft)}"
-        likely = (
-            f"likely {answer.speedup.low:.1f} to {answer.speedup.high:.1f}x. Other figures here "
-            "are the model's"
-        )
-        return (
-            f"{report.decided} The command below follows these runs of yours. {place} "
-            f"{modelled}, {likely}."
-        )
-    if answer.n_draft == 0:
-        return f"Leave speculation off: drafting does not pay here. {place} {answer.bound_because}"
-    command = bool(_command(report))
-    best = advice.drafts[answer.n_draft]
-    k = (
-        int(k_running_at(advice.to_serve, report.scenario.batch_size))
-        if command
-        else answer.n_draft
+    do = f"{report.decided} The command below follows these runs of yours."
+    texts = (
+        do if report.decided else report.say("do"),
+        *block_warnings(advice.setup),
+        place,
+        report.say("range", "slow", "alternative", "published", "published_here"),
+        advice.recommendation.bound_because,
     )
-    row = advice.drafts[k]
-    said = contradicted(advice, k)
-    do = f"Turn on K = {k}{' with the command below' * command} and measure a day of traffic"
-    if command and len({one.n_draft for one in advice.to_serve}) > 1:
-        do = (
-            f"Turn on K by batch with the command below, K = {k} here, and measure a day of traffic"
-        )
-    if k != answer.n_draft:
-        slower = (
-            f"{1.0 - row.speedup / best.speedup:.1%} slower than"
-            if row.speedup < best.speedup
-            else "as fast as"
-        )
-        beside = f"K = {k} ({slower} K = {answer.n_draft}, fewer switches)"
-        do = f"The command below runs K by batch, here {beside}: measure a day of traffic with it"
-    if answer.speedup.value < HARDLY:
-        do = (
-            "Leave speculation off unless your own measurement shows a gain at K = "
-            f"{answer.n_draft}"
-        )
-    expect = (
-        f"{do}; expect {row.speedup_low:.1f} to "
-        f"{row.speedup_high:.1f}x{f' ({said})' if said else ''}."
-    )
-    gain = gain_text(row.speedup_low, row.p_gain, advice.gain_factor, advice.counting)
-    refused = block_warnings(advice.setup)
-    likely = "Likely range: 8 of 10 simulated cases."
-    return " ".join(
-        filter(
-            None, ("" if no_room else expect, *refused, place, likely, gain, answer.bound_because)
-        )
-    )
+    return " ".join(filter(None, texts))
 
 
 def _weights(advice: Advice) -> str:
@@ -515,17 +429,14 @@ def _weights(advice: Advice) -> str:
     dtypes = advice.setup.architecture.dtypes
     stored = stored_format(advice.setup.architecture)
     part = "weights" if dtypes.attention == stored else "most weights"
-    return f"{part} in {'fp8 (128 x 128 blocks)' if stored == 'fp8_block' else stored}"
+    form = "fp8 (128 x 128 blocks)" if stored == "fp8_block" else stored
+    return f"{part} in {form}"
 
 
 def _doubts(report: Report) -> tuple[Block, ...]:
     advice = report.advice
-    flips = flips_text(advice)
-    lines = [
-        accepted_text(advice),
-        runs := published_text(advice),
-        f"What would change K: {flips}." if flips else "",
-    ]
+    runs = report.say("published_runs")
+    lines = [accepted_text(advice), runs, report.say("change")]
     if (
         report.validation and not runs
     ):  # of these very runs, each at its own length: two counts of one thing
@@ -555,14 +466,18 @@ def _link(report: Report) -> Block:
 def _command(report: Report) -> tuple[Block, ...]:
     """The launch line of the scenario's engine, long lists folded to their ends, and its file.
     Empty without one."""
-    own = next(
-        (one for one in report.engines if one.engine == report.scenario.engine and not one.problem),
+    engine = next(
+        (
+            setup
+            for setup in report.engines
+            if setup.engine == report.scenario.engine and not setup.problem
+        ),
         None,
     )
-    if own is None:
+    if engine is None:
         return ()
-    whole = _packed(own.launch_line)
-    lines = _packed(_LIST.sub(r"\1...,", own.launch_line))
+    whole = _packed(engine.launch_line)
+    lines = _packed(_LIST.sub(r"\1...,", engine.launch_line))
     if len(lines) > _LONGEST_COMMAND:
         return (
             Paragraph(
@@ -570,20 +485,25 @@ def _command(report: Report) -> tuple[Block, ...]:
             ),
         )
     folded = "" if lines == whole else "; lists shortened (...): copy the whole from the app"
-    draft = (
-        f"; {DRAFT_MODEL_PLACEHOLDER}: your {drafter_name(report.advice.setup.drafter)} checkpoint"
-    )
-    notes = [text for text in own.warnings if text.startswith(("write the path", "weights as "))]
-    named = draft * (DRAFT_MODEL_PLACEHOLDER in lines) + "".join(f"; {text}" for text in notes)
-    whose = own.file_name and f"; {own.file_name}: "
-    held = json.dumps(json.loads(own.config_json)) if own.file_name else ""
-    beside = whose and whose + (held if len(held) <= _LONGEST_FILE else "in the full report")
+    notes = [text for text in engine.warnings if text.startswith(("write the path", "weights as "))]
+    if DRAFT_MODEL_PLACEHOLDER in lines:
+        drafter = drafter_name(report.advice.setup.drafter)
+        notes.insert(0, f"{DRAFT_MODEL_PLACEHOLDER}: your {drafter} checkpoint")
+    remarks = "".join(f"; {text}" for text in notes)
+    file_note = ""
+    if engine.file_name:
+        content = json.dumps(json.loads(engine.config_json))
+        shown_content = content if len(content) <= _LONGEST_FILE else "in the full report"
+        file_note = f"; {engine.file_name}: {shown_content}"
     return (
-        Code(lines, f"{engine_of(report.scenario.engine)[0]}, launch line{named}{folded}{beside}"),
+        Code(
+            lines,
+            f"{engine_of(report.scenario.engine)[0]}, launch line{remarks}{folded}{file_note}",
+        ),
     )
 
 
 def _packed(command: str) -> str:
     """A shell command with as many whole options on a line as fit. A shell reads the same words."""
-    options = [one.replace(" ", "\0") for one in option_texts(command)]
+    options = [option.replace(" ", "\0") for option in option_texts(command)]
     return " \\\n  ".join(wrapped(" ".join(options), 96, "")).replace("\0", " ")

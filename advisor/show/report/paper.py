@@ -17,12 +17,15 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 import typst
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ft2font import FT2Font
+from numpy.typing import NDArray
 
 from advisor.answers.advice import ComponentTime, component_times, published_beside
+from advisor.answers.by_length import served_columns
 from advisor.measured.published import PublishedRun
 from advisor.predict.curve import Curve
 from advisor.prediction import AdvisorError
@@ -50,8 +53,9 @@ def drawing(report: Report, key: FigureKey) -> str:
     else:
         largest = advice.setup.memory.largest_batch
         runs = published_beside(advice.setup, advice.curve)
+        columns = served_columns(advice.curve, advice.to_serve, advice.curve_k)
         figure = draw_speedup(
-            report.drawn_curve, advice.curve_k, report.scenario.batch_size, largest, runs
+            report.drawn_curve, columns, report.scenario.batch_size, largest, runs
         )
     out = io.StringIO()
     figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
@@ -59,20 +63,26 @@ def drawing(report: Report, key: FigureKey) -> str:
 
 
 def draw_speedup(
-    curve: Curve, n_draft: int, batch: int, largest_batch: int, runs: Sequence[PublishedRun] = ()
+    curve: Curve,
+    columns: NDArray[np.int64],
+    batch: int,
+    largest_batch: int,
+    runs: Sequence[PublishedRun] = (),
 ) -> Figure:
-    """Speedup of one K by batch, its band, runs of any K, the batch asked for, where data or memory
-    end. [x], [-]"""
+    """Speedup by batch of the K in `columns` [nB], its band, runs of any K, the batch asked for,
+    where data or memory end. [x], [-]"""
     figure, axes = _new(2.6)
-    column = curve.column(n_draft)
+    place = np.arange(columns.size), columns
+    drafts = np.unique(curve.drafts[columns])
     x = curve.batches.astype(int)
     fits = x <= (largest_batch or x[-1])  # as if it fitted, where nothing does
-    low = curve.low[fits, column]
-    high = curve.high[fits, column]
-    speedup = curve.speedup[fits, column]
-    axes.fill_between(x[fits], low, high, color=BLUE, alpha=0.18, linewidth=0, label="likely range")
+    low = curve.low[place][fits]
+    high = curve.high[place][fits]
+    speedup = curve.speedup[place][fits]
+    axes.fill_between(x[fits], low, high, color=BLUE, alpha=0.18, linewidth=0, label="80% range")
     look: dict[str, Any] = {"color": BLUE, "linewidth": 1.8, "marker": "o", "markersize": 3}
-    axes.plot(x[fits], speedup, label=f"K = {n_draft}", **look)
+    label = f"K = {drafts[0]}" if drafts.size == 1 else "K by batch"
+    axes.plot(x[fits], speedup, label=label, **look)
     published = [run.speedup for run in runs]
     if runs:
         marks: dict[str, Any] = {
@@ -93,7 +103,7 @@ def draw_speedup(
         axes.get_ylim()[0], 1.0, color=VERMILLION, alpha=0.07, linewidth=0, label="slowdown"
     )
     axes.axvline(batch, color=_NEUTRAL, linestyle=":", linewidth=1.2, label=f"batch {batch:,}")
-    outside = x[curve.extrapolated[:, column]]
+    outside = x[curve.extrapolated[place]]
     if outside.size:
         hatched: dict[str, Any] = {"facecolor": "none", "edgecolor": _NEUTRAL, "hatch": "///"}
         axes.axvspan(

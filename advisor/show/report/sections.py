@@ -127,40 +127,42 @@ def ranks_blocks(report: Report, answer: RanksAnswer) -> tuple[Block, ...]:
     kind = answer.traffic.kind
     band = "likely ranges"
     of_counts = f"Origin of the counts: {kind}."
-    moved = (
-        table_block(
-            exchange_table(answer),
-            f"Bytes of one layer at the rank that receives most. {of_counts}",
-        ),
+    exchange = table_block(
+        exchange_table(answer), f"Bytes of one layer at the rank that receives most. {of_counts}"
     )
     # Sentences that the answer carries already are not told again.
     new_warnings = tuple(
         _sentence(text) for text in warnings(answer) if printable(text) not in report.warnings
     )
+    routing_text = _routing_text(report, answer)
+    origin = f"{of_counts} Choices of experts are {_ORIGINS[kind]}. {routing_text}"
     layouts = layout_table(answer)
-    return (
-        paragraph(verdict(answer)),
-        Paragraph(
-            f"{of_counts} Choices of experts are {_ORIGINS[kind]}. {_routing_text(report, answer)}".rstrip()  # noqa: E501
-        ),
-        table_block(
-            layouts.only(*_PLACED),
-            "Layouts of the experts, each at its recommended K. The first row is what predictions "
-            "assume without "
-            f"counts; copies are extra weights on each GPU. {of_counts}",
-        ),
-        table_block(
-            layouts.only(*_TIMES), f"What the same layouts cost; {band} of the speedup. {of_counts}"
-        ),
-        table_block(
-            rank_table(answer),
-            f"Experts in order, by K: counted, and what is assumed without counts. {of_counts}",
-        ),
-        paragraph(exchange_text(answer)),
-        *(moved if answer.moved else ()),
-        Listing(tuple(map(said, notes(answer)))),
-        *((Paragraph("Note before use:"), Listing(new_warnings)) if new_warnings else ()),
+    placed = table_block(
+        layouts.only(*_PLACED),
+        "Layouts of the experts, each at its recommended K. The first row is what predictions "
+        f"assume without counts; copies are extra weights on each GPU. {of_counts}",
     )
+    times = table_block(
+        layouts.only(*_TIMES), f"What the same layouts cost; {band} of the speedup. {of_counts}"
+    )
+    by_k = table_block(
+        rank_table(answer),
+        f"Experts in order, by K: counted, and what is assumed without counts. {of_counts}",
+    )
+    blocks: list[Block] = [
+        paragraph(verdict(answer)),
+        Paragraph(origin.rstrip()),
+        placed,
+        times,
+        by_k,
+        paragraph(exchange_text(answer)),
+    ]
+    if answer.moved:
+        blocks.append(exchange)
+    blocks.append(Listing(tuple(map(said, notes(answer)))))
+    if new_warnings:
+        blocks += [Paragraph("Note before use:"), Listing(new_warnings)]
+    return tuple(blocks)
 
 
 def _routing_text(report: Report, answer: RanksAnswer) -> str:
@@ -172,8 +174,8 @@ def _routing_text(report: Report, answer: RanksAnswer) -> str:
         return ""
     return (
         f"This section takes the trace's routing, {printable(routing)}, and not the "
-        f"{printable(scenario_routing)} of "
-        "the rest: with it in the scenario, the whole report has it."
+        f"{printable(scenario_routing)} of the rest: with it in the scenario, the whole report "
+        "has it."
     )
 
 
@@ -223,23 +225,26 @@ def sweep_blocks(view: SweepView) -> tuple[Block, ...]:
     frame = view.sweep.frame
     pays = where_drafting_pays(frame)
     fastest = fastest_within(frame, view.max_tpot_ms)
+    pays_blocks = _sweep_table(
+        pays_table(pays),
+        "The largest batch at which the recommended K pays, and its figures there.",
+    )
+    fastest_blocks = _sweep_table(
+        fastest_table(fastest), "The most tokens/s per GPU of each model, with likely ranges."
+    )
+    one_k_blocks = _sweep_table(
+        one_k_table(frame),
+        "One K at every point that fits and has it, against the best K of each simulated case.",
+    )
     return (
         paragraph(" ".join((swept_text(view.sweep), *view.sweep.notes))),
         Listing(tuple(said(text) for text in settings_texts(frame))),
         paragraph(pays_text(pays)),
-        *_sweep_table(
-            pays_table(pays),
-            "The largest batch at which the recommended K pays, and its figures there.",
-        ),
+        *pays_blocks,
         paragraph(fastest_text(fastest, view.max_tpot_ms)),
-        *_sweep_table(
-            fastest_table(fastest), "The most tokens/s per GPU of each model, with likely ranges."
-        ),
+        *fastest_blocks,
         paragraph(one_k_text(frame)),
-        *_sweep_table(
-            one_k_table(frame),
-            "One K at every point that fits and has it, against the best K of each simulated case.",
-        ),
+        *one_k_blocks,
         *_map(view.map),
     )
 
@@ -277,18 +282,21 @@ def sweep_values(view: SweepView) -> dict[str, Any]:
         fastest_text(fastest, view.max_tpot_ms),
         one_k_text(frame),
     )
+    settings = [
+        {"setting": name, "values": texts} for name, texts in values_by_setting(frame).items()
+    ]
+    maker = view.sweep.maker
+    cells = None if view.map is None else _cells(view.map)
     return {
         "says": [*sentences, *view.sweep.notes],
-        "release": view.sweep.maker.get("release"),
-        "constants": view.sweep.maker.get("constants"),
+        "release": maker.get("release"),
+        "constants": maker.get("constants"),
         "max_tpot_ms": view.max_tpot_ms,
-        "varied": [
-            {"setting": name, "values": texts} for name, texts in values_by_setting(frame).items()
-        ],
+        "varied": settings,
         "pays": [_row(row) for row in pays.to_dict("records")],
         "fastest": [_row(row) for row in fastest.to_dict("records")],
         "one_k": one_k_for_all(frame).to_dict("records"),
-        "map": None if view.map is None else _cells(view.map),
+        "map": cells,
     }
 
 
@@ -313,7 +321,8 @@ def _row(row: Mapping[Any, Any]) -> dict[str, Any]:
 
 def _cells(sweep_map: SweepMap) -> dict[str, Any]:
     cells = [
-        {"x": x, "y": y} | {name: one[name] for name in _CELL} for x, y, one in map_cells(sweep_map)
+        {"x": x, "y": y} | {name: cell[name] for name in _CELL}
+        for x, y, cell in map_cells(sweep_map)
     ]
     return {"says": map_text(sweep_map), "x": sweep_map.x, "y": sweep_map.y, "cells": cells}
 
@@ -426,8 +435,7 @@ def design(standing: DesignStanding) -> tuple[Block, ...]:
     """The best designs at equal quality beside the scenario's own."""
     caption = (
         "Gain over the scenario's own design. Training: compute at equal tokens over its own. "
-        "Quality: dense "
-        f"equivalent over its own, by {', '.join(LAW_NAMES.values())}."
+        f"Quality: dense equivalent over its own, by {', '.join(LAW_NAMES.values())}."
     )
     return (
         Paragraph(printable(standing.text)),
@@ -442,8 +450,7 @@ def derivation(report: Report) -> tuple[Block, ...]:
     rows = [(f"{step.group}: {step.title}", step_text(step)) for step in shown_steps(report.advice)]
     text = (
         f"Batch {report.scenario.batch_size:,}, K = {report.advice.curve_k}; four digits are "
-        "shown. `explain` prints "
-        "all steps with their constants."
+        "shown. `explain` prints all steps with their constants."
     )
     return Paragraph(text), table_block(matrix(("Step", "Formula, numbers, result"), rows, "ll"))
 

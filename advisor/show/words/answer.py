@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from advisor.answers.advice import Advice, advice_on
 from advisor.answers.best_k import DraftRow, KRange
@@ -26,32 +26,23 @@ from advisor.answers.engines.export import (
     format_remark,
     needs_draft_model,
 )
-from advisor.answers.schedule import plain_text
-from advisor.answers.summary import (
-    fit_of,
-    flips_text,
-    gain_end_text,
-    headline,
-    likely_text,
-    one_k_text,
-    own_runs_text,
-    place_text,
-    published_text,
-    refitted_times_text,
-    tier_words,
-    unlaunched_text,
-)
+from advisor.answers.outcome import Outcome, outcome_of
 from advisor.catalog.engines import export_engines, load_engine
+from advisor.catalog.hardware import drafter_name, hardware_name, model_name, shape_label
 from advisor.physics.acceptance import Acceptance
 from advisor.prediction import AdvisorError
+from advisor.show.phrases.answer import BOOK
 from advisor.show.table import Column, Table, matrix
 from advisor.text import counted, printable, wrapped
+
+if TYPE_CHECKING:  # an answer needs no design search
+    from advisor.answers.design.space import DesignSpace
 
 DRAFTS: tuple[Column[DraftRow], ...] = (
     Column("K", attrgetter("n_draft")),
     Column("", lambda row: "recommended" if row.recommended else "", words=True),
     Column("speedup", attrgetter("speedup"), "{:.2f}".format),
-    Column("likely range", lambda row: f"{row.speedup_low:.2f}-{row.speedup_high:.2f}"),
+    Column("80% range", lambda row: f"{row.speedup_low:.2f}-{row.speedup_high:.2f}"),
     Column("ms/token", lambda row: row.tpot_s * 1e3, "{:.2f}".format),
     Column("fastest in", attrgetter("p_best"), "{:.0%}".format),
     Column("gains in", lambda row: f"{row.p_gain:.0%}" if row.n_draft else ""),
@@ -107,7 +98,7 @@ def accepted_lengths(acceptance: Acceptance, shortest: int = 0) -> Table[int]:
         Column(
             "extrapolated",
             lambda k: acceptance.extrapolated[k],
-            lambda it: "yes" if it else "no",
+            lambda extrapolated: "yes" if extrapolated else "no",
             "extrapolated",
             True,
         ),
@@ -159,14 +150,16 @@ def short_answer(
     width: int = WIDTH,
     after: Sequence[str] = (),
     most: float = LINES,
+    outcome: Outcome | None = None,
 ) -> ShortAnswer:
     """The answer in at most so many lines of `width` characters.
 
     export : words of the command that writes the engine's files; none from Python. after : lines
-        that end it.
+        that end it. outcome : the record of the answer, where it is at hand.
     """
-    head = [line for text in _verdict(advice) for line in wrapped(text, width)]
-    launch = launch_lines(advice, export, width)
+    facts = (outcome_of(advice) if outcome is None else outcome).facts
+    head = [line for text in _verdict(advice, facts) for line in wrapped(text, width)]
+    launch = launch_lines(advice, facts, export, width)
     best = advice.recommendation.n_draft
     nearest = sorted(
         advice.drafts, key=lambda row: (row.n_draft != 0, abs(row.n_draft - best))
@@ -179,13 +172,14 @@ def short_answer(
             advice.warnings,
             key=lambda text: (*(word not in text for word in _FIRST), text[:4] != "Your"),
         )
-        warnings = first[
-            : max(n_warnings, any(word in text for text in first[:1] for word in _FIRST))
-        ]
+        is_serious = any(word in text for text in first[:1] for word in _FIRST)
+        warnings = first[: max(n_warnings, 1 if is_serious else 0)]
         left = len(advice.warnings) - len(warnings)
-        said = [f"warning: {text}" for text in warnings]
+        warning_texts = [f"warning: {text}" for text in warnings]
         below = (
-            line for text in (*_reasons(advice, n_texts), *said) for line in wrapped(text, width)
+            line
+            for text in (*_reasons(facts, n_texts), *warning_texts)
+            for line in wrapped(text, width)
         )
         tail = ["", *launch, "", *below]
         end = list(after[:n_after])
@@ -193,9 +187,13 @@ def short_answer(
             len(head) + len(table.rows) + 3 + len(tail) + len(end) <= most
         ):  # a blank line, the heading, the line on -v
             break
-    kept = {row.n_draft for row in table.rows}
-    drafts = runs_text([row.n_draft for row in advice.drafts if row.n_draft not in kept])
-    left_out = [f"K = {drafts}"] * bool(drafts) + [counted(left, "more warning")] * bool(left)
+    drafts_in_table = {row.n_draft for row in table.rows}
+    drafts = runs_text([row.n_draft for row in advice.drafts if row.n_draft not in drafts_in_table])
+    left_out = []
+    if drafts:
+        left_out.append(f"K = {drafts}")
+    if left:
+        left_out.append(counted(left, "more warning"))
     return ShortAnswer([*head, ""], table, tail, ", ".join(left_out), end)
 
 
@@ -208,59 +206,61 @@ def runs_text(numbers: Sequence[int]) -> str:
     return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
-def _verdict(advice: Advice) -> list[str]:
-    fit = fit_of(advice.setup)
-    n_draft = advice.recommendation.n_draft
-    what = f"{' '.join(place_text(advice))}, {load_engine(advice.scenario.engine).name}"
-    if fit is not None:
-        wider = "" if fit.scenario is None else f" It fits on {fit.scenario.n_gpus} GPUs."
-        return [what, f"{fit.title}. {fit.because}{wider or f' {fit.remedy}'}"]
-    return [what, headline(advice, n_draft), likely_text(advice, n_draft), published_text(advice)]
+VERDICT = ("headline", "memory", "range_and_time", "alternative", "slow", "published", "borrowed")
+"""Slots above the table of K, a line each."""
+BY_BATCH = ("schedule", "pays", "admit")
 
 
-def _reasons(advice: Advice, n_texts: int) -> list[str]:
-    """K by batch with so many of its sentences, what would flip the answer, and how sure it is."""
-    flips = flips_text(advice)
-    adjustment = advice.setup.adjustment
-    times = (
-        tier_words(advice.setup, advice.recommendation.speedup.tier)
-        if adjustment is None
-        else refitted_times_text(adjustment)
+def place_text(answer: Advice | DesignSpace) -> tuple[str, str]:
+    """Line on what is served and how it drafts, where and at which batch."""
+    setup = answer.setup
+    scenario = setup.scenario
+    model = model_name(scenario.model_id)
+    if scenario.served_checkpoint is not None:
+        served = scenario.served_checkpoint.rpartition("/")[2]
+        model = f"{served} (as {model}: the same architecture)"
+    if scenario.model_config_json is not None:  # the shape shows a misread configuration
+        model = f"{scenario.model_id} ({shape_label(setup.architecture)})"
+    batches = (
+        [scenario.batch_size] if isinstance(answer, Advice) else answer.question.batches.tolist()
     )
-    # Several ranges end where memory does; where none drafts, there is no gain that could end.
-    pays = (
-        gain_end_text(advice)
-        if len(advice.k_by_batch) == 1 and advice.k_by_batch[0].n_draft
-        else ""
+    loads = ", ".join(f"{batch:,.0f}" for batch in batches)
+    is_forced = setup.adjustment is not None and setup.adjustment.forced
+    forced = ", refit forced" if is_forced else ""
+    return (
+        model if setup.drafter.kind == "none" else f"{model} + {drafter_name(setup.drafter)}",
+        f"on {setup.placement.gpus} × {hardware_name(setup.hardware)}, batch {loads}, context "
+        f"{scenario.context_tokens:,}{forced}",
     )
-    own = own_runs_text(advice)
-    return [
-        *(
-            [f"{one_k_text(advice, n_texts)} {pays}".rstrip()]
-            if len(advice.curve.drafts) > 1
-            else []
-        ),
-        *([f"What would change K: {flips}."] if flips else []),
-        f"How sure: times are {times}.{f' {own}.' if own else ''}",
-    ]
 
 
-def launch_lines(advice: Advice, export: Sequence[str], width: int) -> list[str]:
+def _verdict(advice: Advice, facts: Mapping[str, Any]) -> list[str]:
+    place = f"{' '.join(place_text(advice))}, {load_engine(advice.scenario.engine).name}"
+    return [place, *BOOK.says(VERDICT, facts)]
+
+
+def _reasons(facts: Mapping[str, Any], n_texts: int) -> list[str]:
+    """K by batch with so many of its sentences, what would change K, and how sure it is."""
+    by_batch = " ".join(BOOK.says(BY_BATCH, facts)[:n_texts])
+    sure = " ".join(BOOK.says(("basis", "narrow"), facts))
+    return [text for text in (by_batch, BOOK.say("change", facts), sure) if text]
+
+
+def launch_lines(
+    advice: Advice, facts: Mapping[str, Any], export: Sequence[str], width: int
+) -> list[str]:
     """The command that starts the engine with this schedule, or why there is none.
 
     Where the engine reads the schedule or its graphs from a file, the command that writes it stands
     below.
 
-    export : words of that command, to which its own options are added; none from Python.
+    facts : of `outcome_of`. export : words of that command, to which its own options are added;
+        none from Python.
     """
     scenario = advice.scenario
     setup = advice.setup
-    if why := unlaunched_text(advice):
-        return wrapped(f"No launch command: {why}", width)
-    if setup.drafter.kind == "none" or not any(item.k_running for item in advice.to_serve):
-        why = plain_text(advice.k_by_batch, scenario.batch_size, advice.recommendation.n_draft)
-        why = "" if setup.drafter.kind == "none" else why
-        return wrapped(why or "Launch the engine without speculation.", width)
+    if why_none := BOOK.say("launch", facts):
+        return wrapped(why_none, width)
     names = [engine.id for engine in export_engines()]
     if scenario.engine not in names:
         return [
@@ -268,40 +268,44 @@ def launch_lines(advice: Advice, export: Sequence[str], width: int) -> list[str]
             f"{' or '.join(names)}."
         ]
     # What stands for names that the user has to write on the line.
-    asked: dict[str, Any] = (
+    placeholders: dict[str, Any] = (
         {"draft_model": DRAFT_MODEL_PLACEHOLDER}
         if needs_draft_model(setup, scenario.engine)
         else {}
     )
-    asked |= {} if scenario.model_config_json is None else {"served_model": "SERVED-MODEL"}
+    placeholders |= {} if scenario.model_config_json is None else {"served_model": "SERVED-MODEL"}
     try:
-        made = export_scenario(setup, advice.to_serve, scenario.engine, folder=Path("out"), **asked)
+        engine_export = export_scenario(
+            setup, advice.to_serve, scenario.engine, folder=Path("out"), **placeholders
+        )
     except AdvisorError as error:
         return wrapped(f"No launch command: {error}", width)
-    sizes = made.capture_sizes
+    sizes = engine_export.capture_sizes
     read = f'"$(cat out/{GRAPHS_FILE})"'
     in_file = len(sizes) > _LONG
-    shown = (
-        made.launch_line.replace(shlex.quote(sizes), "_" * len(read))
+    printed_line = (
+        engine_export.launch_line.replace(shlex.quote(sizes), "_" * len(read))
         if in_file
-        else made.launch_line
+        else engine_export.launch_line
     )
-    fills = [f"put yours for {' and '.join(asked.values())}"] if asked else []
+    fills = [f"put yours for {' and '.join(placeholders.values())}"] if placeholders else []
     fills += filter(None, [format_remark(setup, name_to_serve(advice))])
     fill = f" ({'; '.join(fills)})" if fills else ""
     lines = [
         f"Launch{fill}:",
-        *(line.replace("_" * len(read), read) for line in shell_lines(shown, width)),
+        *(line.replace("_" * len(read), read) for line in shell_lines(printed_line, width)),
     ]
-    if made.file_name or in_file:
+    if engine_export.file_name or in_file:
         words = [
-            word for name, value in asked.items() for word in (f"--{name.replace('_', '-')}", value)
+            word
+            for name, value in placeholders.items()
+            for word in (f"--{name.replace('_', '-')}", value)
         ]
-        given = "".join(f", {name}={value!r}" for name, value in asked.items())
+        keywords = "".join(f", {name}={value!r}" for name, value in placeholders.items())
         command = shell_lines(shlex.join([*export, "--output", "out", *words]), width)
         lines += [
             "with the file that this writes:",
-            *(command if export else [f"  export(answer, folder='out'{given})"]),
+            *(command if export else [f"  export(answer, folder='out'{keywords})"]),
         ]
     return lines
 

@@ -76,8 +76,10 @@ def none_text(steps: NextSteps, goal: Goal) -> str:
 
 def unoffered_texts(steps: NextSteps) -> list[str]:
     """Each change that measured pairs speak against, with what they say."""
-    said = (why.partition(f"{NOT_OFFERED}: ") for _, why in steps.refused)
-    return list(dict.fromkeys(why for before, found, why in said if found and not before))
+    partitions = (why.partition(f"{NOT_OFFERED}: ") for _, why in steps.refused)
+    return list(
+        dict.fromkeys(why for before, separator, why in partitions if separator and not before)
+    )
 
 
 def steps_document(steps: NextSteps) -> dict[str, Any]:
@@ -102,20 +104,21 @@ def _figure(speed: Speed, goal: Goal) -> str:
 def _effect(effect: Effect) -> dict[str, Any]:
     change = effect.change
     gains = effect.gain.items() if effect.before is not None else ()
+    gain_by_goal = {
+        goal: {
+            "value": gain.value,
+            "low": gain.low,
+            "high": gain.high,
+            "outcome": outcome_text(effect, goal),
+        }
+        for goal, gain in gains
+    }
     return {
         "kind": change.kind,
         "what": change.what,
         "before": None if effect.before is None else _speed(effect.before),
         "after": _speed(effect.after),
-        "gain": {
-            goal: {
-                "value": gain.value,
-                "low": gain.low,
-                "high": gain.high,
-                "outcome": outcome_text(effect, goal),
-            }
-            for goal, gain in gains
-        },
+        "gain": gain_by_goal,
         "tier": effect.tier,
         "extrapolated": effect.extrapolated,
         "other_acceptance": change.other_acceptance,
@@ -148,12 +151,12 @@ def setting_text(scenario: Scenario, field: str, setup: Setup | None = None) -> 
     if field == "refit" and value is not None:
         return parse_adjustment(str(value)).label
     text = printable(FIELDS[field].written(value))
-    own = [
+    digests = [
         hashlib.sha256(str(document).encode()).hexdigest()[:4]
         for document in documents
         if document is not None
     ]
-    return f"{text} (own, {own[0]})" if own else text
+    return f"{text} (own, {digests[0]})" if digests else text
 
 
 def setting_lines(setup: Setup) -> dict[str, str]:
@@ -194,8 +197,9 @@ def _loaded(setup: Setup, field: str) -> str | None:
             routed = f"routed {dtypes.routed}, " if setup.architecture.moe is not None else ""
             return f"{routed}attention {dtypes.attention}, dense {dtypes.dense}"
         case "refit" if setup.adjustment is not None:
-            made = setup.adjustment
-            return f"{made.label} of {made.hardware_id} with {made.engine_class} (data {made.data})"
+            refit = setup.adjustment
+            system = f"{refit.hardware_id} with {refit.engine_class}"
+            return f"{refit.label} of {system} (data {refit.data})"
     return None
 
 
@@ -261,14 +265,12 @@ def finding(advices: Sequence[Advice], names: Sequence[str]) -> str:
         (fastest, f"the shortest {tpot.words} ({tpot.text(fastest.tpot_s)})"),
         (busiest, f"the most {rate.words} ({rate.text(busiest.tokens_per_s_per_gpu)})"),
     )
-    told = []
+    win_texts = []
     for name, answer in zip(names, answers, strict=True):
         if won := [what for winner, what in best if winner is answer]:
-            told.append(
-                f"{name} has "
-                f"{' and '.join(won) if len(won) < 3 else f'{won[0]}, {won[1]} and {won[2]}'}"
-            )
-    return " ".join(("; ".join(told) + ".", *reservations(advices, names)))
+            wins = " and ".join(won) if len(won) < 3 else f"{won[0]}, {won[1]} and {won[2]}"
+            win_texts.append(f"{name} has {wins}")
+    return " ".join(("; ".join(win_texts) + ".", *reservations(advices, names)))
 
 
 def reservations(advices: Sequence[Advice], names: Sequence[str]) -> list[str]:
@@ -279,7 +281,7 @@ def reservations(advices: Sequence[Advice], names: Sequence[str]) -> list[str]:
     """
     order = sorted(range(len(advices)), key=lambda index: advices[index].recommendation.tpot_s)
     first, *rest = order
-    found = []
+    doubts = []
     for index in rest:
         fastest = advices[first]
         other = advices[index]
@@ -289,42 +291,43 @@ def reservations(advices: Sequence[Advice], names: Sequence[str]) -> list[str]:
         ratio = other.recommendation.tpot_s / fastest.recommendation.tpot_s
         doubt = unproven(records)
         if doubt is not None:
-            found.append(
+            doubts.append(
                 f"Whether {names[first]} is faster than {names[index]} is open: changes like "
-                f"{doubt.name} were "
-                f"{doubt.evidence} ({doubt.needed})."
+                f"{doubt.name} were {doubt.evidence} ({doubt.needed})."
             )
         elif ratio * measured_range(records)[0] < 1.0 and records:
             off = 1.0 - measured_range(records)[0]
-            found.append(
+            doubts.append(
                 f"{names[first]} and {names[index]} differ in time per output token by "
-                f"{ratio - 1.0:.0%}, within the "
-                f"{off:.0%} by which measured ratios of such choices fall short."
+                f"{ratio - 1.0:.0%}, within the {off:.0%} by which measured ratios of such "
+                "choices fall short."
             )
-    return found
+    return doubts
 
 
 def _answers(advice: Advice) -> dict[str, str]:
     answer = advice.recommendation
     largest = advice.setup.memory.largest_batch
     speedup = answer.speedup
-    (ratio, tpot, rate) = _MERITS
+    ratio, tpot, rate = _MERITS
+    largest_text = f"{largest:,}" if largest else "does not fit"
+    likely = f"{speedup.low:.2f} to {speedup.high:.2f}"
     return {
         "Draft length K": str(answer.n_draft),
         ratio.name: ratio.text(speedup.value),
-        "Likely range": f"{speedup.low:.2f} to {speedup.high:.2f}",
+        "Likely range": likely,
         "Tier": tier_text(speedup.tier, speedup.extrapolated),
         tpot.name: tpot.text(answer.tpot_s),
         rate.name: rate.text(answer.tokens_per_s_per_gpu),
         "Plain step is bound by": answer.bound,
-        "Largest batch that fits": f"{largest:,}" if largest else "does not fit",
+        "Largest batch that fits": largest_text,
         "Sweet spot": f"batch {advice.sweet_spot_batch:,.0f}",
     }
 
 
 def _identity(scenario: Scenario, field: str) -> tuple[object, ...]:
-    own = [document for document, owner in DOCUMENTS.items() if owner == field]
-    return getattr(scenario, field), *(getattr(scenario, document) for document in own)
+    documents = [document for document, owner in DOCUMENTS.items() if owner == field]
+    return getattr(scenario, field), *(getattr(scenario, document) for document in documents)
 
 
 def _piece(scenario: Scenario, field: str) -> str:

@@ -76,24 +76,25 @@ def answer_document(answer: DesignAnswer) -> dict[str, Any]:
     """The answer as one JSON-able document, whose keys are part of the public contract."""
     space = answer.space
     question = space.question
+    question_fields = ("objective", "batches", "batch_weights", "quality_eps", "training_tokens")
+    pareto = [
+        {
+            "design": space.describe(int(i)),
+            "quality": space.quality[:, i],
+            "objective": question.value(float(space.score[i])),
+        }
+        for i in answer.pareto
+    ]
     return {
         "scenario": space.setup.scenario,
         "scenario_hash": space.setup.scenario.hash,
-        **{name: getattr(question, name) for name in ("objective", "batches", "batch_weights")},
-        **{name: getattr(question, name) for name in ("quality_eps", "training_tokens")},
+        **{name: getattr(question, name) for name in question_fields},
         "n_designs": len(space),
         "n_feasible": len(space.candidates),
         "verdict": answer.verdict,
         "baseline": _baseline(space),
         **{name: getattr(answer, name) for name in _TOLD},
-        "pareto": [
-            {
-                "design": space.describe(int(i)),
-                "quality": space.quality[:, i],
-                "objective": question.value(float(space.score[i])),
-            }
-            for i in answer.pareto
-        ],
+        "pareto": pareto,
     }
 
 
@@ -103,25 +104,32 @@ def below_headline(answer: DesignAnswer, own_name: str = "today") -> str:
     space = answer.space
     if best is None:
         return answer.verdict.removeprefix(f"{answer.headline}. ")
-    own = space.baseline
-    times = (best.tpot_s, space.baseline.served.tpot_s[:, 0])
-    time, own_time = (f"{1e3 * space.question.mean_tpot_s(each):.2f}" for each in times)
-    size, own_size = (f"{each.total_params / 1e9:,.0f}\u00a0B" for each in (best, own))
+    baseline = space.baseline
+    mean_tpot_s = space.question.mean_tpot_s
+    time = f"{1e3 * mean_tpot_s(best.tpot_s):.2f}"
+    baseline_time = f"{1e3 * mean_tpot_s(baseline.served.tpot_s[:, 0]):.2f}"
+    size = f"{best.total_params / 1e9:,.0f}\u00a0B"
+    baseline_size = f"{baseline.total_params / 1e9:,.0f}\u00a0B"
     start = f"Width {best.expert_width:,} · {time} ms per token"
     if space.baseline_problem:
         return f"{start} · {size} · {space.baseline_problem}"
     quality = f"quality {quality_text(best.quality_range)}"
     if answer.clear:
-        return f"{start}, {own_name} {own_time} · {quality} · {size}, {own_name} {own_size}"
-    kept = f"Width {own.expert_width:,} · {own_time} ms per token · {own_size}"
+        return (
+            f"{start}, {own_name} {baseline_time} · {quality} · {size}, {own_name} {baseline_size}"
+        )
+    baseline_text = (
+        f"Width {baseline.expert_width:,} · {baseline_time} ms per token · {baseline_size}"
+    )
     if own_design(space, best):
         return (
-            f"{kept} · by the cost model, best of {len(space.candidates):,} designs of equal "
-            "quality"
+            f"{baseline_text} · by the cost model, best of {len(space.candidates):,} designs of "
+            "equal quality"
         )
     gain = gain_words(space, best)
-    told = gain if gain.startswith("no") else f"{gain} · {quality} · {size}"
-    return f"{kept}. Best alternative: {design_words(space, best, width='')}: {told}"
+    alternative_text = gain if gain.startswith("no") else f"{gain} · {quality} · {size}"
+    alternative = design_words(space, best, width="")
+    return f"{baseline_text}. Best alternative: {alternative}: {alternative_text}"
 
 
 def for_start(said: str) -> str:
@@ -139,13 +147,13 @@ def best_name(answer: DesignAnswer) -> str:
 def about_figures(answer: DesignAnswer, own_name: str = "today") -> str:
     """Help on the figures under the headline: quality, and the times that Serve has for the same
     designs."""
-    said = (
-        f"Quality: size of an equally good model, {own_name} = 100%; lowest and highest of "
-        "three scaling laws."
+    quality_note = (
+        f"Quality: size of an equally good model, {own_name} = 100%; lowest and highest of three "
+        "scaling laws."
     )
     space = answer.space
     if answer.recommended is None:
-        return said
+        return quality_note
     mean_s = space.question.mean_tpot_s
     here = {
         best_name(answer): mean_s(space.tpot_s[:, space.best]),
@@ -154,17 +162,18 @@ def about_figures(answer: DesignAnswer, own_name: str = "today") -> str:
     served = dict(zip(here, (time_in_serve(space, at) for at in (space.best, None)), strict=True))
     off = np.abs([served[name] / time_s - 1.0 for name, time_s in here.items()])
     if not np.all(np.isfinite(off)) or off.max() < SAME_TIME:
-        return said
+        return quality_note
     there = ", ".join(f"{1e3 * time_s:.2f} ms ({name})" for name, time_s in served.items())
     return (
-        f"{said} Here all designs share one fit, to compare; Serve takes kernels measured at "
-        f"its shape: {there}."
+        f"{quality_note} Here all designs share one fit, to compare; Serve takes kernels measured "
+        f"at its shape: {there}."
     )
 
 
 def quality_text(ends: tuple[float, float]) -> str:
     """Quality by the lowest and the highest law as `85–104%`."""
-    low, high = (f"{share:.0%}" if share <= 2.0 else ">200%" for share in ends)
+    low = f"{ends[0]:.0%}" if ends[0] <= 2.0 else ">200%"
+    high = f"{ends[1]:.0%}" if ends[1] <= 2.0 else ">200%"
     return (
         low
         if low == high
@@ -183,11 +192,13 @@ def _said(line: _Line, *, of: Costed) -> str:
 
 def dial_value(dial: Dial, at: SupportsIndex) -> str:
     """One value of a dial: `8 of 256`, `1 : 8` or `2,048`."""
-    one = dial.designs[at]
+    shape = dial.designs[at]
     if dial.name == "ratio":
-        return f"{one.n_active} of {one.n_experts}"
+        return f"{shape.n_active} of {shape.n_experts}"
     return (
-        f"{one.n_shared:.3g} : {one.n_active}" if dial.name == "shared" else f"{one.expert_width:,}"
+        f"{shape.n_shared:.3g} : {shape.n_active}"
+        if dial.name == "shared"
+        else f"{shape.expert_width:,}"
     )
 
 
@@ -215,14 +226,11 @@ def losses_text(dial: Dial) -> str:
     """Time lost at each value of a dial that some design keeps, the baseline's marked."""
     known = np.flatnonzero(~np.isnan(dial.loss))
     index = known[np.linspace(0, len(known) - 1, min(len(known), _MOST_VALUES)).round().astype(int)]
-    shown = sorted({*index.tolist(), dial.own, *([] if dial.best is None else [dial.best])})
-    values = (
-        (
-            f"{held_value(dial, at)} "
-            f"{loss_text(float(dial.loss[at]))}{' (baseline)' if at == dial.own else ''}"
-        )
-        for at in shown
-    )
+    positions = sorted({*index.tolist(), dial.own, *([] if dial.best is None else [dial.best])})
+    values = []
+    for at in positions:
+        baseline = " (baseline)" if at == dial.own else ""
+        values.append(f"{held_value(dial, at)} {loss_text(float(dial.loss[at]))}{baseline}")
     return f"{HELD[dial.name]}: {', '.join(values)}"
 
 
@@ -232,22 +240,27 @@ def beside_table(
     """The baseline, the user's design and the best one, a line for each quantity. names : of the
     first and the last."""
     lines: tuple[_Line, ...] = (
-        ("Experts", lambda one: f"{one.experts.n_active} of {one.experts.n_experts}"),
-        ("Shared", lambda one: f"{one.experts.n_shared:.3g}"),
-        ("Width", lambda one: f"{one.experts.expert_width:,}"),
-        ("K", lambda one: "/".join(map(str, dict.fromkeys(one.n_draft)))),
-        ("ms/token", lambda one: f"{one.tpot_s * 1e3:.2f}" if one.fits else "does not fit"),
+        ("Experts", lambda design: f"{design.experts.n_active} of {design.experts.n_experts}"),
+        ("Shared", lambda design: f"{design.experts.n_shared:.3g}"),
+        ("Width", lambda design: f"{design.experts.expert_width:,}"),
+        ("K", lambda design: "/".join(map(str, dict.fromkeys(design.n_draft)))),
+        (
+            "ms/token",
+            lambda design: f"{design.tpot_s * 1e3:.2f}" if design.fits else "does not fit",
+        ),
         (
             f"Speed, {names[0]} = 1",
-            lambda one: f"{today.tpot_s / one.tpot_s:.2f}×" if one.fits else "",
+            lambda design: f"{today.tpot_s / design.tpot_s:.2f}×" if design.fits else "",
         ),
-        ("Quality, 3 scaling laws", lambda one: quality_text(one.quality)),
-        ("Total, B", lambda one: f"{one.total_params / 1e9:,.1f}"),
-        ("Active, B", lambda one: f"{one.active_params / 1e9:.2f}"),
+        ("Quality, 3 scaling laws", lambda design: quality_text(design.quality)),
+        ("Total, B", lambda design: f"{design.total_params / 1e9:,.1f}"),
+        ("Active, B", lambda design: f"{design.active_params / 1e9:.2f}"),
     )
-    named = {names[0]: today, "mine": own} | ({} if best is None else {names[1]: best})
+    design_by_name = {names[0]: today, "mine": own} | ({} if best is None else {names[1]: best})
     columns = [Column[_Line]("design", itemgetter(0), words=True)]
-    columns += [Column[_Line](name, partial(_said, of=one)) for name, one in named.items()]
+    columns += [
+        Column[_Line](name, partial(_said, of=design)) for name, design in design_by_name.items()
+    ]
     return Table(tuple(columns), lines)
 
 
@@ -271,29 +284,32 @@ def mine_text(space: DesignSpace, today: Costed, own: Costed) -> str:
     baseline itself."""
     if own.experts == today.experts:
         return ""
-    named = [f"{one.experts.n_active} of {one.experts.n_experts}" for one in (own, today)]
-    design = f"{named[0]}, {own.experts.n_shared:.3g} shared, width {own.experts.expert_width:,}"
+    expert_counts = [
+        f"{costed.experts.n_active} of {costed.experts.n_experts}" for costed in (own, today)
+    ]
+    design = (
+        f"{expert_counts[0]}, {own.experts.n_shared:.3g} shared, width {own.experts.expert_width:,}"
+    )
     if not own.fits:
         return f"{design}: does not fit in memory."
     gain = tpot_gain(space, own)
     likely = f"likely {gain.low:.2f}–{gain.high:.2f}×"
-    time = (
-        f"{gain.value:.2f}× as fast as {named[1]} ({likely}), {1e3 * own.tpot_s:.2f} ms per token"
-    )
+    tpot = f"{1e3 * own.tpot_s:.2f} ms per token"
+    time = f"{gain.value:.2f}× as fast as {expert_counts[1]} ({likely}), {tpot}"
     active = f"{own.active_params / 1e9:.3g} B active, not {today.active_params / 1e9:.3g}"
     return f"{design}: {time}; {active}; {_LOSING[own.losing]} ({quality_text(own.quality)})."
 
 
 def _baseline(space: DesignSpace) -> dict[str, Any]:
-    own = space.baseline
+    baseline = space.baseline
     return (
         {
             name: value
-            for name, value in vars(own).items()
+            for name, value in vars(baseline).items()
             if name not in ("activation", "shape", "served", "score")
         }
-        | {name: values[:, 0] for name, values in vars(own.served).items()}
-        | {"objective": space.question.value(own.score)}
+        | {name: values[:, 0] for name, values in vars(baseline.served).items()}
+        | {"objective": space.question.value(baseline.score)}
     )
 
 

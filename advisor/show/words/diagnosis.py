@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from statistics import median
 from typing import Any
 
@@ -26,6 +26,7 @@ from advisor.answers.diagnosis.diagnose import (
 )
 from advisor.answers.diagnosis.physics import OF_THE_RUN, Compared, Comparison, all_rules
 from advisor.answers.engines.config import mended_line
+from advisor.answers.outcome import outcome_of
 from advisor.answers.own_gap import as_measured, border_texts, own_schedule
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import MAX_BATCH
@@ -38,14 +39,18 @@ from advisor.text import MAX_TEXT, counted, listed, printable, with_prefix
 def diagnosis_document(found: Diagnosis) -> dict[str, Any]:
     """Diagnosis as plain values: verdict, findings with evidence, comparisons, and what was not
     judged."""
+    not_judged = [{"rule": gap.rule.id, "needs": list(gap.lacks)} for gap in found.not_judged]
+    comparisons = [
+        {"run": place, **_comparison(comparison)} for place, comparison in found.comparisons
+    ]
     return {
         "verdict": found.verdict,
         "sentence": found.sentence,
         "until": found.until,
-        "findings": [_finding(one) for one in found.findings],
+        "findings": [_finding(finding) for finding in found.findings],
         "clean": [rule.id for _, rule in found.clean],
-        "not_judged": [{"rule": one.rule.id, "needs": list(one.lacks)} for one in found.not_judged],
-        "comparisons": [{"run": place, **_comparison(one)} for place, one in found.comparisons],
+        "not_judged": not_judged,
+        "comparisons": comparisons,
         "not_compared": list(found.not_compared),
         "read": list(found.read),
         "not_read": list(found.not_read),
@@ -53,36 +58,41 @@ def diagnosis_document(found: Diagnosis) -> dict[str, Any]:
     }
 
 
-def _finding(one: Finding) -> dict[str, Any]:
+def _finding(finding: Finding) -> dict[str, Any]:
     return {
-        "rule": one.rule.id,
-        "kind": one.kind,
-        "title": one.rule.title,
-        "runs": list(one.lines),
+        "rule": finding.rule.id,
+        "kind": finding.kind,
+        "title": finding.rule.title,
+        "runs": list(finding.lines),
         "evidence": [
-            {"quantity": item.words}
-            | {name: getattr(item, name) for name in ("value", "unit", "test", "limit", "source")}
-            for item in one.evidence
+            {"quantity": evidence.words}
+            | {
+                name: getattr(evidence, name)
+                for name in ("value", "unit", "test", "limit", "source")
+            }
+            for evidence in finding.evidence
         ],
-        "details": list(one.details),
-        "because": one.rule.because,
-        "fix": one.fix,
-        "source": one.rule.published.source,
+        "details": list(finding.details),
+        "because": finding.rule.because,
+        "fix": finding.fix,
+        "source": finding.rule.published.source,
     }
 
 
-def _comparison(one: Comparison) -> dict[str, Any]:
+def _comparison(comparison: Comparison) -> dict[str, Any]:
     return {
-        "n_draft": one.n_draft,
-        "batch_size": one.batch_size,
-        "place": one.place,
-        "recommended": _draft(one.recommended) | {"carried": one.carried},
-        "by_k": [_draft(row) for row in one.by_k],
-        "tier": one.tier,
-        "engine_class": one.engine_class,
-        "quantities": [{**vars(row), "inside": row.inside} for row in one.rows],
-        "gain_of_best_k": one.best_gain,
-        "assumed": list(one.assumed),
+        "n_draft": comparison.n_draft,
+        "batch_size": comparison.batch_size,
+        "place": comparison.place,
+        "recommended": _draft(comparison.recommended) | {"carried": comparison.carried},
+        "by_k": [_draft(draft) for draft in comparison.by_k],
+        "tier": comparison.tier,
+        "engine_class": comparison.engine_class,
+        "quantities": [
+            {**vars(quantity), "inside": quantity.inside} for quantity in comparison.rows
+        ],
+        "gain_of_best_k": comparison.best_gain,
+        "assumed": list(comparison.assumed),
     }
 
 
@@ -97,18 +107,30 @@ def _draft(row: DraftRow) -> dict[str, Any]:
 
 _ALL_K = 4
 """Up to which every K has its column; of more, those that matter. [-]"""
+
+
+def _quantity(row: Compared) -> str:
+    return "Round, computed" if row.computed else row.label
+
+
+def _measured(row: Compared) -> str:
+    return "" if row.measured is None else amount(row.measured, row.unit)
+
+
+def _likely_range(row: Compared) -> str:
+    return f"{amount(row.low, row.unit)} to {amount(row.high, row.unit)}"
+
+
+def _ratio_text(ratio: float | None) -> str:
+    return "" if ratio is None else f"{ratio:.2f}"
+
+
 _COMPARED: tuple[Column[Compared], ...] = (
-    Column("quantity", lambda row: "Round, computed" if row.computed else row.label, words=True),
-    Column("measured", lambda row: "" if row.measured is None else amount(row.measured, row.unit)),
+    Column("quantity", _quantity, words=True),
+    Column("measured", _measured),
     Column("predicted", lambda row: amount(row.predicted, row.unit)),
-    Column(
-        "likely range", lambda row: f"{amount(row.low, row.unit)} to {amount(row.high, row.unit)}"
-    ),
-    Column(
-        "measured / predicted",
-        attrgetter("ratio"),
-        lambda ratio: "" if ratio is None else f"{ratio:.2f}",
-    ),
+    Column("likely range", _likely_range),
+    Column("measured / predicted", attrgetter("ratio"), _ratio_text),
 )
 
 
@@ -181,14 +203,24 @@ class DiagnosisView:
 
 def view_of(found: Diagnosis) -> DiagnosisView:
     """A diagnosis ready to be drawn."""
-    drafting = [one for _, one in found.comparisons if one.n_draft and one.largest_batch]
-    remedy = _remedy(drafting, any(not one.rule.expected for one in found.findings))
+    drafting = [
+        comparison
+        for _, comparison in found.comparisons
+        if comparison.n_draft and comparison.largest_batch
+    ]
+    remedy = _remedy(drafting, any(not finding.rule.expected for finding in found.findings))
     notes = (
         *(f"refused: {text}" for text in found.refused),
         *(f"not predicted: {text}" for text in found.not_compared),
         *(f"read: {text}" for text in found.read),
         *(f"not read: {text}" for text in found.not_read),
     )
+    comparisons = tuple(
+        (_comparison_title(place, comparison), Table(_COMPARED, comparison.rows))
+        for place, comparison in found.comparisons
+        if comparison.largest_batch and any(row.measured for row in comparison.rows)
+    )
+    not_judged = tuple((gap.rule.title, "; ".join(gap.lacks)) for gap in found.not_judged)
     return DiagnosisView(
         verdict=found.verdict,
         title=_title(found),
@@ -199,87 +231,100 @@ def view_of(found: Diagnosis) -> DiagnosisView:
         unfit=found.unfit,
         findings=tuple(map(_finding_row, found.findings)),
         remedy=remedy,
-        comparisons=tuple(
-            (
-                f"{printable(at)} (K = {x.n_draft}, batch {x.batch_size:,.4g}, {x.tier}"
-                f"{''.join(f'; round: {row.computed}' for row in x.rows if row.computed)})",
-                Table(_COMPARED, x.rows),
-            )
-            for at, x in found.comparisons
-            if x.largest_batch and any(row.measured for row in x.rows)
-        ),
+        comparisons=comparisons,
         clean=tuple(rule.title for _, rule in found.clean),
-        not_judged=tuple((one.rule.title, "; ".join(one.lacks)) for one in found.not_judged),
+        not_judged=not_judged,
         unsaid=found.unsaid,
         notes=tuple(map(printable, notes)),
     )
 
 
-def _command(found: Diagnosis, remedy: Remedy | None) -> Mapping[str, str] | None:
+def _comparison_title(place: str, comparison: Comparison) -> str:
+    computed = "".join(f"; round: {row.computed}" for row in comparison.rows if row.computed)
+    return (
+        f"{printable(place)} (K = {comparison.n_draft}, batch {comparison.batch_size:,.4g}, "
+        f"{comparison.tier}{computed})"
+    )
+
+
+def _command(diagnosis: Diagnosis, remedy: Remedy | None) -> Mapping[str, str] | None:
     """The user's own launch line mended, else the advisor's: with the K that was measured to pay,
     or without any.
 
     As `live_answer.launch` has it, with a title. None of a good run.
     """
-    drafting = [one for _, one in found.comparisons if one.n_draft]
+    drafting = [comparison for _, comparison in diagnosis.comparisons if comparison.n_draft]
     worst = min(drafting, key=_gain, default=None)
     loses = worst is not None and _gain(worst)[0] < 1.0
-    if found.verdict == "mismeasured" or worst is None or not (found.fixes or loses):
+    if diagnosis.verdict == "mismeasured" or worst is None or not (diagnosis.fixes or loses):
         return None
-    own = pd.DataFrame(
-        [(one.batch_size, one.n_draft, one.gain, True) for one in drafting if one.gain is not None],
+    measured_runs = pd.DataFrame(
+        [
+            (comparison.batch_size, comparison.n_draft, comparison.gain, True)
+            for comparison in drafting
+            if comparison.gain is not None
+        ],
         columns=["batch_size", "draft_tokens_k", "speedup", "decides"],
     )
-    k = 0 if remedy is None else remedy.n_draft or (worst.recommended.n_draft if own.empty else 0)
+    k = (
+        0
+        if remedy is None
+        else remedy.n_draft or (worst.recommended.n_draft if measured_runs.empty else 0)
+    )
     try:
         scenario = (remedy or worst).scenario
-        wider = {"k_max": max([scenario.k_max, *own["draft_tokens_k"]])}
+        wider = {"k_max": max([scenario.k_max, *measured_runs["draft_tokens_k"]])}
         wider |= (
             {"acceptance": remedy.acceptance} if remedy is not None and remedy.own_length else {}
         )
         answer = as_measured(
-            advise(scenario.model_copy(update=wider)), own_schedule(None if own.empty else own)
+            advise(scenario.model_copy(update=wider)),
+            own_schedule(None if measured_runs.empty else measured_runs),
         )
-        made = launch(answer, follows_own=not own.empty)
+        command = launch(answer, outcome_of(answer, follows_own=not measured_runs.empty))
     except AdvisorError:
-        made = {"engine": "", "text": "", "note": ""}
-    borders = border_texts(own) if k and len(own) else {}
-    # An engine names the last batch of a range, or the first of the next.
-    end = answer.to_serve[-1].batch_end if made["text"] else MAX_BATCH
-    shown = [
-        (last + (f"{last}" not in made["text"]), said)
-        for last, said in borders.items()
-        if last < end
-    ]
-    notes = [f"{batch:,}: {said}." for batch, said in shown]
-    if not found.launch_line:
-        note = " ".join([made["note"], *notes]).strip()
+        command = {"engine": "", "text": "", "note": ""}
+    borders = border_texts(measured_runs) if k and len(measured_runs) else {}
+    end = answer.to_serve[-1].batch_end if command["text"] else MAX_BATCH
+    notes = []
+    for last, border_text in borders.items():
+        if last < end:
+            # An engine names the last batch of a range, or the first of the next.
+            batch = last if f"{last}" in command["text"] else last + 1
+            notes.append(f"{batch:,}: {border_text}.")
+    if not diagnosis.launch_line:
+        note = " ".join([command["note"], *notes]).strip()
         return (
-            {**made, "title": f"Launch on {made['engine']}", "note": note} if made["text"] else None
+            {**command, "title": f"Launch on {command['engine']}", "note": note}
+            if command["text"]
+            else None
         )
     by_k = next(rule for _, rule in all_rules() if rule.id == "k_loses_as_predicted")
     fix = by_k.fix_for(worst.scenario.engine, k)
-    table = _TABLE.search(made["text"])
+    table = _TABLE.search(command["text"])
     if k and table is not None:
         fix = f"--speculative-config '{{..., \"num_speculative_tokens\": {k}, {table[0]}}}'"
     elif notes:
-        upto = [
-            (n, "above" if last == MAX_BATCH else f"to batch {last:,}")
-            for _, last, n in own_schedule(own)
-        ]
-        ends = [f"{f'K = {n}' if n else 'no drafts'} {where}" for n, where in upto]
+        ends = []
+        for _, last, n_draft in own_schedule(measured_runs):
+            where = "above" if last == MAX_BATCH else f"to batch {last:,}"
+            ends.append(f"K = {n_draft} {where}" if n_draft else f"no drafts {where}")
         notes = [f"One K for all batches; your runs ask for {listed(ends)}."]
     instead = f"with K = {k}" if k else "without drafts"
     mended = "mended"
-    fixes = found.fixes
-    if found.mended_k is not None:
-        fixes = *fixes, by_k.fix_for(worst.scenario.engine, found.mended_k)
-        mended = f"mended, with K = {found.mended_k}"
-    for given, said, note in ((fixes, mended, ""), ((fix,) * loses, instead, " ".join(notes))):
-        if text := mended_line(found.launch_line, given):
+    fixes = diagnosis.fixes
+    if diagnosis.mended_k is not None:
+        fixes = *fixes, by_k.fix_for(worst.scenario.engine, diagnosis.mended_k)
+        mended = f"mended, with K = {diagnosis.mended_k}"
+    k_fixes = (fix,) if loses else ()
+    for line_fixes, change, note in (
+        (fixes, mended, ""),
+        (k_fixes, instead, " ".join(notes)),
+    ):
+        if text := mended_line(diagnosis.launch_line, line_fixes):
             return {
-                **made,
-                "title": f"Your launch line, {said}",
+                **command,
+                "title": f"Your launch line, {change}",
                 "text": text,
                 "note": note,
                 "hint": "",
@@ -294,29 +339,26 @@ _TITLES = {
 }
 
 
-def _title(found: Diagnosis) -> str:
+def _title(diagnosis: Diagnosis) -> str:
     """The verdict in a few words."""
-    if found.unfit is not None:
-        return found.unfit.title
-    if found.verdict == "misconfigured" and of_drafts_alone(found.findings):
+    if diagnosis.unfit is not None:
+        return diagnosis.unfit.title
+    if diagnosis.verdict == "misconfigured" and of_drafts_alone(diagnosis.findings):
         return FEW_ACCEPTED
-    if found.verdict in _TITLES:
-        return _TITLES[found.verdict]
-    if found.unsaid:
+    if diagnosis.verdict in _TITLES:
+        return _TITLES[diagnosis.verdict]
+    if diagnosis.unsaid:
         return "Say what was served"
-    compared = [one for _, one in found.comparisons]
-    if found.headline:
-        return found.headline
-    if any(one.rule.expected for one in found.findings):
+    compared = [comparison for _, comparison in diagnosis.comparisons]
+    if diagnosis.headline:
+        return diagnosis.headline
+    if any(finding.rule.expected for finding in diagnosis.findings):
         return "This loss is foreseen"
     if predicted_text(compared):
-        losing = [
-            one.batch_size
-            for one in compared
-            if (row := one.row("speedup")) and row.predicted < 1.0
-        ]
+        speedups = [(comparison.batch_size, comparison.row("speedup")) for comparison in compared]
+        losing = [batch for batch, row in speedups if row and row.predicted < 1.0]
         return f"Predicted to lose at batch {losing[0]:,.4g}" if losing else "Predicted to gain"
-    return "As predicted" if found.verdict == "as_predicted" else "Diagnosis"
+    return "As predicted" if diagnosis.verdict == "as_predicted" else "Diagnosis"
 
 
 _PATH = re.compile(
@@ -325,27 +367,25 @@ _PATH = re.compile(
 """Where in this project a source is written down, which tells a user nothing."""
 
 
-def _finding_row(one: Finding) -> DiagnosisFinding:
-    named = one.rule.published.source
-    others = f" and {counted(len(one.lines) - 1, 'other run')}" if one.lines[1:] else ""
+def _finding_row(finding: Finding) -> DiagnosisFinding:
+    published_source = finding.rule.published.source
+    others = f" and {counted(len(finding.lines) - 1, 'other run')}" if finding.lines[1:] else ""
+    evidence_texts = []
+    for evidence in finding.evidence:
+        text = evidence.text
+        # The source of a test's limit is left out where it is the finding's own, named beside it.
+        if evidence.source not in ("", published_source):
+            text = f"{text} ({_PATH.sub('', evidence.source)})"
+        evidence_texts.append(printable(text).replace("`", ""))
     return DiagnosisFinding(
-        kind=one.kind,
-        title=one.rule.title,
-        where=printable(one.lines[0]) + others,
-        evidence=tuple(
-            # The source of a test's limit is left out where it is the finding's own, named beside
-            # it.
-            printable(
-                f"{item.text} ({_PATH.sub('', item.source)})"
-                if item.source not in ("", named)
-                else item.text
-            ).replace("`", "")
-            for item in one.evidence
-        ),
-        differs=tuple(map(printable, one.details)),
-        because=one.rule.because,
-        fix=one.fix.replace("`", ""),
-        source=_PATH.sub("", named).replace("`", ""),
+        kind=finding.kind,
+        title=finding.rule.title,
+        where=printable(finding.lines[0]) + others,
+        evidence=tuple(evidence_texts),
+        differs=tuple(map(printable, finding.details)),
+        because=finding.rule.because,
+        fix=finding.fix.replace("`", ""),
+        source=_PATH.sub("", published_source).replace("`", ""),
     )
 
 
@@ -357,23 +397,28 @@ def _remedy(drafting: Sequence[Comparison], is_found: bool) -> Remedy | None:
     worst = unforeseen(drafting)
     measured = _measured_gains(drafting)
     paying = [
-        (one.batch_size, speedup, one.n_draft, one) for speedup, one in measured if speedup >= 1.0
+        (comparison.batch_size, speedup, comparison.n_draft, comparison)
+        for speedup, comparison in measured
+        if speedup >= 1.0
     ]
     chosen = (
-        max(paying, key=lambda own: own[:3])[3] if paying else worst or min(drafting, key=_gain)
+        max(paying, key=itemgetter(0, 1, 2))[3] if paying else worst or min(drafting, key=_gain)
     )
     n_draft = (chosen.n_draft if paying else None) if measured else chosen.recommended.n_draft
-    lengths = {(one.accepted_length, one.length_from) for one in drafting}
+    lengths = {(comparison.accepted_length, comparison.length_from) for comparison in drafting}
     length = f"{chosen.accepted_length:.2f} at K = {chosen.n_draft}, {chosen.length_from}"
-    said = length if len(lengths) == 1 else "of each run"
-    once = f", once {'mended' if is_found else 'the cause is found'}," if worst else ""
+    length_text = length if len(lengths) == 1 else "of each run"
+    condition = "mended" if is_found else "the cause is found"
+    once = f", once {condition}," if worst else ""
     rows: dict[tuple[float, Scenario], list[Comparison]] = {}
-    for one in sorted(
+    for comparison in sorted(
         drafting, key=attrgetter("batch_size", "n_draft")
     ):  # those of one row differ in K alone
-        rows.setdefault((one.batch_size, _server(one)), []).append(one)
+        rows.setdefault((comparison.batch_size, _server(comparison)), []).append(comparison)
     accepted = [
-        (one.n_draft, one.accepted_length) for one in drafting if _server(one) == _server(chosen)
+        (comparison.n_draft, comparison.accepted_length)
+        for comparison in drafting
+        if _server(comparison) == _server(chosen)
     ]
     columns: list[Column[list[Comparison]]] = [
         Column("batch", lambda runs: runs[-1].batch_size, "{:,.4g}".format)
@@ -382,10 +427,12 @@ def _remedy(drafting: Sequence[Comparison], is_found: bool) -> Remedy | None:
         columns += [
             Column(
                 "measured",
-                lambda r: ", ".join(f"{x.gain:.2f}x at K = {x.n_draft}" for x in r if x.gain),
+                lambda runs: ", ".join(
+                    f"{run.gain:.2f}x at K = {run.n_draft}" for run in runs if run.gain
+                ),
             )
         ]
-        if any(one.ratio("plain") for one in drafting):
+        if any(comparison.ratio("plain") for comparison in drafting):
             columns += [
                 Column("K = 0, measured", lambda runs: _times(runs[-1].row("plain")), paper=False)
             ]
@@ -394,18 +441,24 @@ def _remedy(drafting: Sequence[Comparison], is_found: bool) -> Remedy | None:
         columns.append(
             Column("K = 0", lambda runs: with_prefix(runs[-1].by_k[0].tpot_s, "s"), paper=False)
         )
-    needed = {k for one in drafting for k in (one.n_draft, one.recommended.n_draft) if k}
+    needed = {
+        k
+        for comparison in drafting
+        for k in (comparison.n_draft, comparison.recommended.n_draft)
+        if k
+    }
     every = {*range(1, max(needed) + 1)} if max(needed) <= _ALL_K else {1, *needed}
     columns += [Column(f"K = {k}", partial(_cell_of, k), paper=k in needed) for k in sorted(every)]
+    acceptance = ",".join(
+        f"{median(length for n, length in accepted if n == k):.4g}@{k}"
+        for k in sorted({k for k, _ in accepted})
+    )
     return Remedy(
-        f"Speedup predicted{once} on {chosen.place}, accepted length {said}",
+        f"Speedup predicted{once} on {chosen.place}, accepted length {length_text}",
         Table(tuple(columns), tuple(rows.values())),
         chosen.scenario,
         n_draft,
-        ",".join(
-            f"{median(x for n, x in accepted if n == k):.4g}@{k}"
-            for k in sorted({k for k, _ in accepted})
-        ),
+        acceptance,
         chosen.length_from == OF_THE_RUN,
         plain_off(drafting) is not None,
     )
@@ -415,34 +468,39 @@ def _times(row: Compared | None) -> str:
     return "" if row is None or row.measured is None else with_prefix(row.measured, "s")
 
 
-def _server(one: Comparison) -> Scenario:
-    return one.scenario.model_copy(
-        update={"acceptance": one.length_from, "k_max": 1, "batch_size": 1}
+def _server(comparison: Comparison) -> Scenario:
+    return comparison.scenario.model_copy(
+        update={"acceptance": comparison.length_from, "k_max": 1, "batch_size": 1}
     )
 
 
 def _measured_gains(compared: Sequence[Comparison]) -> list[tuple[float, Comparison]]:
     """Measured speedups with their runs, of those at one batch and K the median."""
-    told = [(one.gain, one) for one in compared if one.gain is not None]
+    measured = [
+        (comparison.gain, comparison) for comparison in compared if comparison.gain is not None
+    ]
     key = attrgetter("batch_size", "n_draft")
     return [
-        (median(speedup for speedup, other in told if key(other) == key(one)), one)
-        for _, one in told
+        (
+            median(speedup for speedup, other in measured if key(other) == key(comparison)),
+            comparison,
+        )
+        for _, comparison in measured
     ]
 
 
-def _gain(one: Comparison) -> tuple[float, float]:
+def _gain(comparison: Comparison) -> tuple[float, float]:
     """What a run gained, else what it is predicted to. Of equal ones the largest batch comes
     first."""
-    row = one.row("speedup")
-    return (1.0 if row is None else row.measured or row.predicted), -one.batch_size
+    row = comparison.row("speedup")
+    return (1.0 if row is None else row.measured or row.predicted), -comparison.batch_size
 
 
 def _cell_of(n_draft: int, runs: list[Comparison]) -> str:
-    own = next(
-        (one for one in runs if one.n_draft == n_draft), runs[-1]
+    closest = next(
+        (run for run in runs if run.n_draft == n_draft), runs[-1]
     )  # it knows its accepted length
-    row = next((row for row in own.by_k if row.n_draft == n_draft), None)
+    row = next((row for row in closest.by_k if row.n_draft == n_draft), None)
     return (
         "" if row is None else f"{row.speedup:.2f}x ({row.speedup_low:.2f}-{row.speedup_high:.2f})"
     )

@@ -33,12 +33,10 @@ def verdict(answer: RanksAnswer) -> str:
     at = f"batch {setup.scenario.batch_size:,}, K = {arm.curve.drafts[k]}"
     return (
         f"{where}, {at}: with experts in order the rank that reads most in a layer reads "
-        f"{arm.touched[k]:.1f} of its "
-        f"{answer.counts.slots_of_fullest} experts, and the fullest serves "
-        f"{arm.pairs_ratio[k]:.2f} times the mean "
-        f"rank's rows. A round takes {arm.curve.round_s[0, k] * 1e3:.2f} ms, "
-        f"{_change(arm, answer.assumed, k)} "
-        f"what is assumed without counts. {_best(answer)}"
+        f"{arm.touched[k]:.1f} of its {answer.counts.slots_of_fullest} experts, and the fullest "
+        f"serves {arm.pairs_ratio[k]:.2f} times the mean rank's rows. A round takes "
+        f"{arm.curve.round_s[0, k] * 1e3:.2f} ms, {_change(arm, answer.assumed, k)} what is "
+        f"assumed without counts. {_best(answer)}"
     )
 
 
@@ -46,7 +44,8 @@ def _change(arm: LayoutCost, base: LayoutCost, k: int) -> str:
     share = float(arm.curve.round_s[0, k] / base.curve.round_s[0, k]) - 1.0
     if abs(share) < _EVEN:
         return "as long as"
-    return f"{abs(share):.1%} {'more' if share > 0 else 'less'} than"
+    direction = "more" if share > 0 else "less"
+    return f"{abs(share):.1%} {direction} than"
 
 
 def _best(answer: RanksAnswer) -> str:
@@ -127,8 +126,13 @@ def exchange_table(answer: RanksAnswer) -> Table[tuple[MovedBytes, int]]:
     Beside them those of all layers, and those of all ranks for each token emitted.
     """
     curve = answer.in_order.curve  # plain decoding, the recommended K, and the longest
-    shown = {0, int(curve.drafts[answer.in_order.best]), int(curve.drafts[-1])}
-    rows = [(one, at) for one in answer.moved for at, k in enumerate(one.drafts) if k in shown]
+    shown_drafts = {0, int(curve.drafts[answer.in_order.best]), int(curve.drafts[-1])}
+    rows = [
+        (moved, at)
+        for moved in answer.moved
+        for at, k in enumerate(moved.drafts)
+        if k in shown_drafts
+    ]
     return Table(_EXCHANGE, rows)
 
 
@@ -162,10 +166,8 @@ def exchange_text(answer: RanksAnswer) -> str:
     )
     return (
         f"A token's experts lie on {counts.reached[k]:.2f} ranks, {counts.other_rank[k]:.0%} of "
-        "its choices on other "
-        f"ranks than its own{nodes}. Bytes grow with the K+1 tokens of a step, and per emitted "
-        "token by (K+1) over the "
-        f"accepted length. {_charged_text(setup, k)}"
+        f"its choices on other ranks than its own{nodes}. Bytes grow with the K+1 tokens of a "
+        f"step, and per emitted token by (K+1) over the accepted length. {_charged_text(setup, k)}"
     )
 
 
@@ -178,19 +180,16 @@ def _charged_text(setup: Setup, k: int) -> str:
     if network is None:
         return (
             f"The time charged is that of {inside} a direction and layer at K = {k}, {counted}, "
-            "times the fullest "
-            "rank's share."
+            "times the fullest rank's share."
         )
     share = laws.other_nodes(network.ranks_per_node, setup.placement.expert_parallel)
     latency_s = laws.network_wait(X_net=0.0, s=share, t_net=network.t0_s)
     return (
         f"The time charged for a direction and layer at K = {k} is the longer of that of {inside} "
-        "over the links "
-        f"inside a node, {counted}, and that of {moved.outside[0] / 1e6:.2f} MB over the network "
-        "between nodes, "
-        f"{share:.0%} of the messages as they travel, at "
-        f"{network.bandwidth_bytes_per_s / 1e9:.0f} GB/s a GPU after "
-        f"{latency_s * 1e6:.0f} us; bytes times the fullest rank's share."
+        f"over the links inside a node, {counted}, and that of {moved.outside[0] / 1e6:.2f} MB "
+        f"over the network between nodes, {share:.0%} of the messages as they travel, at "
+        f"{network.bandwidth_bytes_per_s / 1e9:.0f} GB/s a GPU after {latency_s * 1e6:.0f} us; "
+        "bytes times the fullest rank's share."
     )
 
 
@@ -199,60 +198,71 @@ def notes(answer: RanksAnswer) -> tuple[str, ...]:
     setup = answer.setup
     placing = answer.placing
     traffic = answer.traffic
-    told = [f"Loads of ranks: {traffic.because}; {answer.counts.n_draws} steps drawn."]
+    texts = [f"Loads of ranks: {traffic.because}; {answer.counts.n_draws} steps drawn."]
     if len(traffic.folds()) > 1:
-        told.append(
+        texts.append(
             "Balanced layouts are planned on one half of the sequences and judged on the other."
         )
     elif traffic.kind != "trace":
-        told.append(
+        texts.append(
             "Balanced layouts are planned on the loads they are judged with: real loads drift "
             "between the two."
         )
-    told.append(
+    texts.append(
         "Bands hold the doubt of kernels, routing and acceptance, not that of the layout. Choices "
-        "of an expert with "
-        "copies go to one of them by chance; tokens are spread evenly over ranks before the "
-        "exchange."
+        "of an expert with copies go to one of them by chance; tokens are spread evenly over "
+        "ranks before the exchange."
     )
-    given = placing.ranks_per_node
-    if given is not None and given != gpus_of_node(setup.hardware):
-        told.append(
-            f"Nodes of {given} place the experts and count the nodes that serve a token; the "
-            "times are those of nodes "
-            f"of {gpus_of_node(setup.hardware)}, the accelerator's own."
+    ranks_per_node = placing.ranks_per_node
+    if ranks_per_node is not None and ranks_per_node != gpus_of_node(setup.hardware):
+        texts.append(
+            f"Nodes of {ranks_per_node} place the experts and count the nodes that serve a token; "
+            f"the times are those of nodes of {gpus_of_node(setup.hardware)}, the accelerator's "
+            "own."
         )
     crowded = [arm for arm in answer.arms if arm.extra_bytes and not answer.fits(arm)]
-    told += [f"{arm.name}: the copies do not fit in memory at this batch." for arm in crowded]
-    return tuple(told)
+    texts += [f"{arm.name}: the copies do not fit in memory at this batch." for arm in crowded]
+    return tuple(texts)
 
 
 def warnings(answer: RanksAnswer) -> tuple[str, ...]:
     """Warnings of the trace, then of the scenario. That imbalance is assumed is not said where it
     was counted."""
     counted = answer.traffic.kind != "preset"
-    own = tuple(
+    scenario_warnings = tuple(
         text for text in answer.setup.warnings if not (counted and text == ASSUMED_IMBALANCE)
     )
-    return (*trace_warnings(answer), *own)
+    return (*trace_warnings(answer), *scenario_warnings)
 
 
 def trace_warnings(answer: RanksAnswer) -> tuple[str, ...]:
     """Warnings of the trace's fit, and of a trace with fewer sequences than the batch."""
     batch = answer.setup.scenario.batch_size
-    told = list(answer.traffic.warnings)
+    texts = list(answer.traffic.warnings)
     fewest = min(len(judged) for _, judged in answer.traffic.folds())
     if answer.traffic.kind == "trace" and fewest < batch:
-        told.append(
+        texts.append(
             f"a batch of {batch:,} is drawn from {fewest:,} sequences, each several times: its "
-            "choices are more alike "
-            "than those of as many users, so ranks look more uneven; give a trace of more requests"
+            "choices are more alike than those of as many users, so ranks look more uneven; give "
+            "a trace of more requests"
         )
-    return tuple(told)
+    return tuple(texts)
 
 
 def document(answer: RanksAnswer) -> dict[str, Any]:
     """Everything as JSON, SI units."""
+    exchange = [
+        {
+            "transport": moved.transport.id,
+            "travels": moved.transport.travels,
+            "flags": moved.transport.flags,
+            "dispatch_bytes": moved.dispatch,
+            "combine_bytes": moved.combine,
+            "step_bytes": moved.per_step,
+            "bytes_per_emitted_token": moved.per_token,
+        }
+        for moved in answer.moved
+    ]
     return {
         "ranks": answer.setup.placement.expert_parallel,
         "origin": answer.traffic.kind,
@@ -261,18 +271,7 @@ def document(answer: RanksAnswer) -> dict[str, Any]:
         "drafts": answer.in_order.curve.drafts,
         "experts_touched": answer.counts.touched_overall[answer.in_order.curve.drafts],
         "layouts": [_arm_document(answer, arm) for arm in answer.arms],
-        "exchange": [
-            {
-                "transport": one.transport.id,
-                "travels": one.transport.travels,
-                "flags": one.transport.flags,
-                "dispatch_bytes": one.dispatch,
-                "combine_bytes": one.combine,
-                "step_bytes": one.per_step,
-                "bytes_per_emitted_token": one.per_token,
-            }
-            for one in answer.moved
-        ],
+        "exchange": exchange,
         "notes": notes(answer),
         "warnings": warnings(answer),
     }
@@ -281,17 +280,19 @@ def document(answer: RanksAnswer) -> dict[str, Any]:
 def _arm_document(answer: RanksAnswer, arm: LayoutCost) -> dict[str, Any]:
     curve = arm.curve
     k = arm.best
+    plain_step_s = float(curve.plain_step_s[0])
+    tiers = [str(tier) for tier in curve.tier[0]]
     return {
         "layout": arm.name,
         "redundant": arm.redundant,
         "slowest_reads": arm.touched,
         "fullest_rows_over_mean": arm.pairs_ratio,
-        "plain_step_s": float(curve.plain_step_s[0]),
+        "plain_step_s": plain_step_s,
         "round_s": curve.round_s[0],
         "speedup": curve.speedup[0],
         "low": curve.low[0],
         "high": curve.high[0],
-        "tier": [str(one) for one in curve.tier[0]],
+        "tier": tiers,
         "tpot_s": curve.tpot_s[0],
         "n_draft": int(curve.drafts[k]),
         "extra_bytes_per_gpu": arm.extra_bytes,

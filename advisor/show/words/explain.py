@@ -3,7 +3,7 @@ points near it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -25,31 +25,39 @@ BAND_PARTS: tuple[Column[BandPart], ...] = (
     Column("likely range", lambda part: f"{part.low:.2f}-{part.high:.2f}"),
     Column("share of variance", attrgetter("share"), "{:.0%}".format),
 )
+
+
+def _value(use: ConstantUse) -> str:
+    return value_text(Quantity(use.value, use.unit))
+
+
+def _standard_error(use: ConstantUse) -> str:
+    return "" if use.stderr is None else value_text(Quantity(use.stderr, use.unit))
+
+
 CONSTANTS: tuple[Column[ConstantUse], ...] = (
     Column("constant", attrgetter("name"), words=True),
     Column("symbol", attrgetter("symbol"), words=True, paper=False),
-    Column("value", lambda use: value_text(Quantity(use.value, use.unit))),
-    Column(
-        "standard error",
-        lambda use: "" if use.stderr is None else value_text(Quantity(use.stderr, use.unit)),
-        paper=False,
-    ),
+    Column("value", _value),
+    Column("standard error", _standard_error, paper=False),
     Column("tier", attrgetter("tier"), words=True),
     Column("source", attrgetter("source"), words=True),
 )
 
 
-def _time(name: str) -> Callable[[dict[str, Any]], str]:
-    return lambda row: value_text(Quantity(row[name], "s"))
+_Row = dict[str, Any]
 
 
-KERNELS: tuple[Column[dict[str, Any]], ...] = (
-    *(
-        Column(label, itemgetter(label.replace(" ", "_")), words=True)
-        for label in ("part", "step", "measured at")
-    ),
-    Column("measured", _time("measured_s")),
-    Column("model", _time("model_s")),
+def _time(label: str, name: str) -> Column[_Row]:
+    return Column(label, lambda row: value_text(Quantity(row[name], "s")))
+
+
+KERNELS: tuple[Column[_Row], ...] = (
+    Column("part", itemgetter("part"), words=True),
+    Column("step", itemgetter("step"), words=True),
+    Column("measured at", itemgetter("measured_at"), words=True),
+    _time("measured", "measured_s"),
+    _time("model", "model_s"),
     Column("model/measured", itemgetter("ratio"), "{:.2f}".format),
     Column("fit", itemgetter("record"), words=True, paper=False),
 )
@@ -59,17 +67,20 @@ def _drafter(name: str) -> str:
     return drafter_name(name) if name in drafter_ids() else name
 
 
-PUBLISHED: tuple[Column[dict[str, Any]], ...] = (
+def _draft_length(k: float) -> str:
+    return "best" if math.isnan(k) else f"{k:.0f}"
+
+
+def _ranks(tensor_parallel: float) -> str:
+    return "" if math.isnan(tensor_parallel) else f"{tensor_parallel:.0f}"
+
+
+PUBLISHED: tuple[Column[_Row], ...] = (
     Column("batch", itemgetter("batch_size"), "{:,.0f}".format),
-    Column("K", itemgetter("n_draft"), lambda k: f"{k:.0f}" if k == k else "best"),
+    Column("K", itemgetter("n_draft"), _draft_length),
     Column("measured", itemgetter("speedup"), "{:.2f}×".format),
-    Column(
-        "drafter",
-        itemgetter("drafter"),
-        lambda name: drafter_name(name) if name in drafter_ids() else name,
-        words=True,
-    ),
-    Column("TP", itemgetter("tensor_parallel"), lambda gpus: f"{gpus:.0f}" if gpus == gpus else ""),
+    Column("drafter", itemgetter("drafter"), _drafter, words=True),
+    Column("TP", itemgetter("tensor_parallel"), _ranks),
     Column("source", itemgetter("source"), words=True),
 )
 """Of the rows of `nearby.published_speedups`."""

@@ -60,8 +60,10 @@ COLUMNS: tuple[Column[Standing], ...] = (
     Column(None, attrgetter("rank_high"), key="rank_high"),
     Column(
         "likely rank",
-        lambda one: (
-            f"{one.rank_low}-{one.rank_high}" if one.rank_low < one.rank_high else str(one.rank)
+        lambda standing: (
+            f"{standing.rank_low}-{standing.rank_high}"
+            if standing.rank_low < standing.rank_high
+            else str(standing.rank)
         ),
     ),
     Column(None, attrgetter("p_first"), key="p_first"),
@@ -73,30 +75,33 @@ COLUMNS: tuple[Column[Standing], ...] = (
         Column(None, attrgetter(name), key=name)
         for name in ("tensor_parallel", "expert_parallel", "copies", "gpus")
     ),
-    Column("placement", lambda one: placement_text(one), words=True, paper=False),
+    Column("placement", lambda standing: placement_text(standing), words=True, paper=False),
     Column(None, attrgetter("drafter"), key="drafter"),
     Column(None, attrgetter("accepted"), key="accepted"),
     Column(
         "drafter",
-        lambda one: "" if one.accepted == "none" else drafter_name(one.drafter),
+        lambda standing: "" if standing.accepted == "none" else drafter_name(standing.drafter),
         words=True,
         paper=False,
     ),
     Column(
         "accepted",
-        lambda one: "" if one.accepted == "none" else one.accepted,
+        lambda standing: "" if standing.accepted == "none" else standing.accepted,
         words=True,
         paper=False,
     ),
-    Column("K", lambda one: "-".join(map(str, sorted({min(one.drafts), max(one.drafts)})))),
-    Column(None, lambda one: "/".join(map(str, one.drafts)), key="n_draft"),
+    Column(
+        "K",
+        lambda standing: "-".join(map(str, sorted({min(standing.drafts), max(standing.drafts)}))),
+    ),
+    Column(None, lambda standing: "/".join(map(str, standing.drafts)), key="n_draft"),
     _band("speedup", "speedup", lambda value: f"{value.value:.2f}", paper=False),
     _band("tpot_s", "ms/token", ms_text, paper=False),
     _band("tokens_per_s_per_gpu", "tokens/s/GPU", figure, paper=False),
     _band("usd_per_million", "USD/M tokens", figure, paper=False),
     _band("joules_per_token", "J/token", figure, paper=False),
     Column("memory", attrgetter("memory_share"), "{:.0%}".format, key="memory_share", paper=False),
-    Column("tier", lambda one: str(one.tier), key="tier", words=True, paper=False),
+    Column("tier", lambda standing: str(standing.tier), key="tier", words=True, paper=False),
 )
 """What each model's row says; a user's own column of quality and the chance to keep a limit come
 after them."""
@@ -105,7 +110,7 @@ after them."""
 def table(
     board: Leaderboard, top: int | None = None, quality: tuple[str, Quality] | None = None
 ) -> Table[Standing]:
-    """The best `top` (None: all), with a user's quality column where there is one."""
+    """The best `top` (None: all), with a user's quality column where there is standing."""
     ranked = _RANKED[board.question.by].field
     columns = [replace(column, paper=column.paper or column.key == ranked) for column in COLUMNS]
     if board.question.scenario.max_tpot_ms is not None:
@@ -116,49 +121,56 @@ def table(
         columns.append(
             Column(
                 name,
-                lambda one: scores.get(one.name),
+                lambda standing: scores.get(standing.name),
                 lambda score: "" if score is None else f"{score:g}",
                 name,
             )
         )
-        columns.append(Column("front", lambda one: "yes" if front[one.name] else "", words=True))
+        columns.append(
+            Column("front", lambda standing: "yes" if front[standing.name] else "", words=True)
+        )
     return Table(tuple(columns), board.standings[:top])
 
 
 def front_of(board: Leaderboard, scores: Quality) -> dict[str, bool]:
     """Models that no other beats both in what is ranked by and in the user's score."""
     flags = on_front(
-        [one.rank for one in board.standings], [scores.get(one.name) for one in board.standings]
+        [standing.rank for standing in board.standings],
+        [scores.get(standing.name) for standing in board.standings],
     )
-    return {one.name: flag for one, flag in zip(board.standings, flags, strict=True)}
+    return {standing.name: flag for standing, flag in zip(board.standings, flags, strict=True)}
 
 
 def document(board: Leaderboard, quality: tuple[str, Quality] | None = None) -> dict[str, Any]:
     """The board as one JSON-able document."""
     question = board.question
     scenario = board.question.scenario.model_dump()
-    own = {name for name, row in FIELDS.items() if row.section == FieldSection.MODEL} | set(
-        _NOT_SHARED
-    )
+    model_fields = {
+        name for name, row in FIELDS.items() if row.section == FieldSection.MODEL
+    } | set(_NOT_SHARED)
     rows = [
-        {**vars(one), "model": one.name, "placement": placement_text(one)}
-        for one in board.standings
+        {**vars(standing), "model": standing.name, "placement": placement_text(standing)}
+        for standing in board.standings
     ]
     if quality is not None:
         front = front_of(board, quality[1])
-        for row, one in zip(rows, board.standings, strict=True):
-            row |= {"quality": quality[1].get(one.name), "on_front": front[one.name]}
+        for row, standing in zip(rows, board.standings, strict=True):
+            row |= {"quality": quality[1].get(standing.name), "on_front": front[standing.name]}
+    users = dict(zip(map(str, question.users.batches), question.users.weights, strict=True))
+    settings = {name: value for name, value in scenario.items() if name not in model_fields}
+    missed = [{"model": each.name, **vars(each)} for each in board.missed]
+    price = board.price
     return {
         "verdict": verdict(board),
         "by": question.by,
         "place": board.place,
-        "users": dict(zip(map(str, question.users.batches), question.users.weights, strict=True)),
-        "settings": {name: value for name, value in scenario.items() if name not in own},
-        "price_usd_per_gpu_hour": None if board.price is None else board.price.usd_per_hour,
-        "price_origin": None if board.price is None else board.price.origin,
+        "users": users,
+        "settings": settings,
+        "price_usd_per_gpu_hour": None if price is None else price.usd_per_hour,
+        "price_origin": None if price is None else price.origin,
         "quality_column": None if quality is None else quality[0],
         "models": rows,
-        "missed": [{"model": each.name, **vars(each)} for each in board.missed],
+        "missed": missed,
         "notes": [*filter(None, [quality_text(board)]), *notes(board)],
     }
 
@@ -221,8 +233,8 @@ def _best_text(board: Leaderboard) -> str:
     best = _RANKED[question.by].best
     return (
         f"{best}{under} {place}: {model_name(first.name)} on "
-        f"{placement_text(first)}{_of_all(board)}, "
-        f"{_value_text(first, question.by)}; first in {_of_hundred(first.p_first)}{p_limit}."
+        f"{placement_text(first)}{_of_all(board)}, {_value_text(first, question.by)}; first in "
+        f"{_of_hundred(first.p_first)}{p_limit}."
     )
 
 
@@ -260,7 +272,8 @@ def quality_text(board: Leaderboard, how: str = "set a least size or bring score
 
 def rank_text(one: Standing) -> str:
     """A rank as `1st`, or `3rd to 6th` where the central draws differ."""
-    low, high = (f"{rank}{_ending(rank)}" for rank in (one.rank_low, one.rank_high))
+    low = f"{one.rank_low}{_ending(one.rank_low)}"
+    high = f"{one.rank_high}{_ending(one.rank_high)}"
     return low if low == high else f"{low} to {high}"
 
 
@@ -273,52 +286,55 @@ def _ending(number: int) -> str:
 def by_size(board: Leaderboard) -> str:
     """The best of each class of size, in one sentence: by price alone small models lead. Empty for
     one class."""
-    found = []
+    class_texts = []
     for least, most in itertools.pairwise(_CLASSES):
-        best = next((one for one in board.standings if least <= one.total_params < most), None)
+        best = next(
+            (standing for standing in board.standings if least <= standing.total_params < most),
+            None,
+        )
         if best is not None:
             size = (
                 f"{least / 1e9:.0f} to {most / 1e9:.0f} B"
                 if math.isfinite(most)
                 else f"{least / 1e9:.0f} B and more"
             )
-            said = (
+            best_text = (
                 f"{model_name(best.name)} on {placement_text(best)}, "
                 f"{_value_text(best, board.question.by)}"
             )
-            found.append(f"of {size} parameters {said}")
-    return f"Best by total size: {'; '.join(found)}." if len(found) > 1 else ""
+            class_texts.append(f"of {size} parameters {best_text}")
+    return f"Best by total size: {'; '.join(class_texts)}." if len(class_texts) > 1 else ""
 
 
 def _filter_text(board: Leaderboard) -> str:
     """Which models alone take part, in a sentence; empty where all do."""
     wanted = board.question.wanted
-    found = []
+    conditions = []
     for what, most, least in (
         ("parameters", wanted.max_total_params, wanted.min_total_params),
         ("active parameters", wanted.max_active_params, wanted.min_active_params),
     ):
         ends = [f"at least {least / 1e9:g} B"] if least is not None else []
         ends += [f"at most {most / 1e9:g} B"] if most is not None else []
-        found += [f"with {' and '.join(ends)} {what}"] if ends else []
-    found += ["chosen by name"] if wanted.names else []
-    found += ["left by the table of scores"] if wanted.listed is not None else []
-    return f"Only models {' and '.join(found)} take part." if found else ""
+        conditions += [f"with {' and '.join(ends)} {what}"] if ends else []
+    conditions += ["chosen by name"] if wanted.names else []
+    conditions += ["left by the table of scores"] if wanted.listed is not None else []
+    return f"Only models {' and '.join(conditions)} take part." if conditions else ""
 
 
 def own_place(board: Leaderboard, name: str) -> str:
     """Sentence on the rank of one model and the drafter it was ranked with, empty where it has
     none."""
-    own = next((one for one in board.standings if one.name == name), None)
-    if own is None:
+    standing = next((row for row in board.standings if row.name == name), None)
+    if standing is None:
         return ""
     how = (
         "no drafter: no accepted length of one is measured for it"
-        if own.accepted == "none"
-        else f"{drafter_name(own.drafter)}, whose accepted length is {own.accepted}"
+        if standing.accepted == "none"
+        else f"{drafter_name(standing.drafter)}, whose accepted length is {standing.accepted}"
     )
     return (
-        f"{printable(model_name(name))} stands {rank_text(own)} of {len(board.standings)}, "
+        f"{printable(model_name(name))} stands {rank_text(standing)} of {len(board.standings)}, "
         f"ranked with {how}."
     )
 
@@ -334,66 +350,68 @@ def placement_text(one: Standing) -> str:
     return f"{one.copies} GPUs" if alone else f"{one.copies} copies of {ranks}"
 
 
-def _value_text(one: Standing, by: By) -> str:
+def _value_text(standing: Standing, by: By) -> str:
     ranked = _RANKED[by]
-    return f"{ranked.text(getattr(one, ranked.field))} {ranked.unit}"
+    return f"{ranked.text(getattr(standing, ranked.field))} {ranked.unit}"
 
 
 def missed_texts(board: Leaderboard) -> tuple[str, ...]:
     """Sentences counting the models that are not on the board by reason, those with figures
     named."""
     count = Counter(each.reason for each in board.missed)
-    found = []
+    sentences = []
     for reason, number in count.most_common():
-        told_of = (each for each in board.missed if each.reason == reason and each.detail)
-        named = [f"{model_name(each.name)} ({printable(each.detail)})" for each in told_of]
-        told = f": {'; '.join(named[:_NAMED])}" if named else ""
-        more = f"; {len(named) - _NAMED} more" if len(named) > _NAMED else ""
-        found.append(f"{counted(number, 'model')}: {reason}{told}{more}.")
-    return tuple(found)
+        detailed = (each for each in board.missed if each.reason == reason and each.detail)
+        model_texts = [f"{model_name(each.name)} ({printable(each.detail)})" for each in detailed]
+        examples = f": {'; '.join(model_texts[:_NAMED])}" if model_texts else ""
+        more = f"; {len(model_texts) - _NAMED} more" if len(model_texts) > _NAMED else ""
+        sentences.append(f"{counted(number, 'model')}: {reason}{examples}{more}.")
+    return tuple(sentences)
 
 
 def notes(board: Leaderboard) -> tuple[str, ...]:
     """Notes to know before using the order."""
     question = board.question
-    found = [_accepted_text(board)] if board.standings else []
+    sentences = [_accepted_text(board)] if board.standings else []
     if board.price is not None:
-        found.append(f"Price: {board.price.text}.")
+        sentences.append(f"Price: {board.price.text}.")
     paid = "only the GPUs that serve are paid, unless the whole machine is asked for"
     if question.whole_machine:
         paid = "every GPU of the machine is used and paid"
-    found.append(f"Placement: tensor parallelism within a node and copies are searched; {paid}.")
-    if question.expert_parallel:
-        found.append(
-            "Expert parallelism is searched as asked, although its effect was predicted in the "
-            "right direction in few "
-            "measured pairs (docs/validation.md) and its imbalance follows an assumed formula."
-        )
-    found.append(
-        "Likely ranks hold 80% of the simulated cases: errors of the machine are shared by all "
-        "models, those "
-        "of a model's experts, acceptance and absolute time are its own. Formats are those of the "
-        "releases."
+    sentences.append(
+        f"Placement: tensor parallelism within a node and copies are searched; {paid}."
     )
-    found.append("Quality is not judged: scores, where there are any, are yours.")
-    return tuple(found)
+    if question.expert_parallel:
+        sentences.append(
+            "Expert parallelism is searched as asked, although its effect was predicted in the "
+            "right direction in few measured pairs (docs/validation.md) and its imbalance follows "
+            "an assumed formula."
+        )
+    sentences.append(
+        "Likely ranks hold 80% of the simulated cases: errors of the machine are shared by all "
+        "models, those of a model's experts, acceptance and absolute time are its own. Formats "
+        "are those of the releases."
+    )
+    sentences.append("Quality is not judged: scores, where there are any, are yours.")
+    return tuple(sentences)
 
 
 def _accepted_text(board: Leaderboard) -> str:
     """Where the accepted lengths are from, by how many."""
-    kinds = Counter(one.accepted for one in board.standings)
+    kinds = Counter(standing.accepted for standing in board.standings)
     plain = kinds.pop("none", 0)
-    found = [f"{number} {kind}" for kind, number in kinds.most_common()]
+    count_texts = [f"{number} {kind}" for kind, number in kinds.most_common()]
     if plain:
         why = ", without a known drafter" if board.question.drafter is None else ""
-        found.append(f"{counted(plain, 'model')} decode{'s' if plain == 1 else ''} plainly{why}")
-    rests = {one.accepted: one.acceptance_text for one in reversed(board.standings)}
+        decode = "decodes" if plain == 1 else "decode"
+        count_texts.append(f"{counted(plain, 'model')} {decode} plainly{why}")
+    rests = {standing.accepted: standing.acceptance_text for standing in reversed(board.standings)}
     lent = [kind for kind in ("borrowed", "carried", "uncarried") if kind in rests]
-    told = "".join(f" {kind.capitalize()}, for one: {rests[kind]}." for kind in lent)
-    ask = (
-        " Text of another kind is accepted differently: say which yours is (--task, Kind of text)."
-    )
-    return (
-        "Accepted lengths: "
-        f"{'; '.join(found)}.{told}{ask if board.question.scenario.task is None else ''}"
-    )
+    lent_text = "".join(f" {kind.capitalize()}, for one: {rests[kind]}." for kind in lent)
+    ask = ""
+    if board.question.scenario.task is None:
+        ask = (
+            " Text of another kind is accepted differently: say which yours is (--task, Kind of "
+            "text)."
+        )
+    return f"Accepted lengths: {'; '.join(count_texts)}.{lent_text}{ask}"

@@ -52,12 +52,14 @@ def turns(found: ContextMap) -> tuple[Turn, ...]:
     near 1.
     """
     pays = found.n_draft > 0
-    return tuple(
-        Turn(int(batch), row, row + 1, bool(pays[row + 1, column]))
-        for column, batch in enumerate(found.batches)
-        for row in range(found.contexts.size - 1)
-        if pays[row, column] != pays[row + 1, column] and found.fits[row : row + 2, column].all()
-    )
+    crossings = []
+    for column, batch in enumerate(found.batches):
+        for row in range(found.contexts.size - 1):
+            to_gain = bool(pays[row + 1, column])
+            fits = found.fits[row : row + 2, column].all()
+            if pays[row, column] != to_gain and fits:
+                crossings.append(Turn(int(batch), row, row + 1, to_gain))
+    return tuple(crossings)
 
 
 def verdict(found: ContextMap, context: int, batch: int) -> str:
@@ -91,19 +93,17 @@ def verdict(found: ContextMap, context: int, batch: int) -> str:
     band = f"{found.low[row, column]:.2f}-{found.high[row, column]:.2f}"
     return (
         f"{head}, {drafter} pays with K = {found.n_draft[row, column]}: "
-        f"{found.speedup[row, column]:.2f}x ({band}), "
-        f"{found.tier[row, column]}; chance of a gain "
-        f"{chance_text(float(found.p_gain[row, column]))}."
-        f"{_against(found, row, column)}"
+        f"{found.speedup[row, column]:.2f}x ({band}), {found.tier[row, column]}; chance of a gain "
+        f"{chance_text(float(found.p_gain[row, column]))}.{_against(found, row, column)}"
     )
 
 
-def _against(found: ContextMap, row: int, column: int) -> str:
+def _against(context_map: ContextMap, row: int, column: int) -> str:
     """What it is at the shortest context, where that is another."""
     if row == 0:
         return ""
-    here = float(found.drafting_speedup[row, column])
-    first = float(found.drafting_speedup[0, column])
+    here = float(context_map.drafting_speedup[row, column])
+    first = float(context_map.drafting_speedup[0, column])
     word = (
         "as at"
         if abs(here / first - 1.0) < _EVEN
@@ -111,7 +111,7 @@ def _against(found: ContextMap, row: int, column: int) -> str:
         if here > first
         else "less than at"
     )
-    return f" That is {word} {found.contexts[0]:,} tokens ({first:.2f}x)."
+    return f" That is {word} {context_map.contexts[0]:,} tokens ({first:.2f}x)."
 
 
 def turn_texts(found: ContextMap) -> tuple[str, ...]:
@@ -131,64 +131,74 @@ def turn_texts(found: ContextMap) -> tuple[str, ...]:
         text = "Drafting is recommended at no context and batch shown."
     else:
         text = (
-            "Whether drafting is recommended depends on the batch here; at no batch does it "
-            "turn with context."
+            "Whether drafting is recommended depends on the batch here; at no batch does it turn "
+            "with context."
         )
     return (text, *_trend(found))
 
 
-def _turn_text(found: ContextMap, turn: Turn) -> str:
-    column = int(np.flatnonzero(found.batches == turn.batch)[0])
-    first = float(found.drafting_speedup[turn.before, column])
-    then = float(found.drafting_speedup[turn.after, column])
+def _turn_text(context_map: ContextMap, turn: Turn) -> str:
+    column = int(np.flatnonzero(context_map.batches == turn.batch)[0])
+    first = float(context_map.drafting_speedup[turn.before, column])
+    then = float(context_map.drafting_speedup[turn.after, column])
     way = "from a loss to a gain" if turn.to_gain else "from a gain to a loss"
     # Two neighbours differ little: what moved is told from the shortest context on, where that goes
     # the same way.
-    shortest = float(found.drafting_speedup[0, column])
+    shortest = float(context_map.drafting_speedup[0, column])
     start = 0 if (then >= shortest) == turn.to_gain else turn.before
     return (
-        f"At batch {turn.batch:,} speculation turns {way} between {found.contexts[turn.before]:,} "
-        "and "
-        f"{found.contexts[turn.after]:,} tokens (the best draft gives {first:.2f}x, then "
-        f"{then:.2f}x): since "
-        f"{found.contexts[start]:,} tokens, {_why(found, start, turn.after, column)}"
+        f"At batch {turn.batch:,} speculation turns {way} between "
+        f"{context_map.contexts[turn.before]:,} and {context_map.contexts[turn.after]:,} tokens "
+        f"(the best draft gives {first:.2f}x, then {then:.2f}x): since "
+        f"{context_map.contexts[start]:,} tokens, {_why(context_map, start, turn.after, column)}"
     )
 
 
-def _trend(found: ContextMap) -> tuple[str, ...]:
+def _trend(context_map: ContextMap) -> tuple[str, ...]:
     """What context does at the batch where it moves the speedup most."""
     best: tuple[float, int, int] | None = None
-    for column in range(found.batches.size):
-        last = int(np.flatnonzero(found.fits[:, column])[-1]) if found.fits[:, column].any() else 0
+    for column in range(context_map.batches.size):
+        last = (
+            int(np.flatnonzero(context_map.fits[:, column])[-1])
+            if context_map.fits[:, column].any()
+            else 0
+        )
         move = abs(
-            float(np.log(found.drafting_speedup[last, column] / found.drafting_speedup[0, column]))
+            float(
+                np.log(
+                    context_map.drafting_speedup[last, column]
+                    / context_map.drafting_speedup[0, column]
+                )
+            )
         )
         if last > 0 and (best is None or move > best[0]):
             best = (move, last, column)
     if best is None or best[0] < _EVEN:
         return ()
     _, row, column = best
-    first = float(found.drafting_speedup[0, column])
-    then = float(found.drafting_speedup[row, column])
+    first = float(context_map.drafting_speedup[0, column])
+    then = float(context_map.drafting_speedup[row, column])
     word = "rises" if then > first else "falls"
     return (
-        f"Context moves it most at batch {found.batches[column]:,}: it {word} from {first:.2f}x at "
-        f"{found.contexts[0]:,} tokens to {then:.2f}x at {found.contexts[row]:,}: "
-        f"{_why(found, 0, row, column)}",
+        f"Context moves it most at batch {context_map.batches[column]:,}: it {word} from "
+        f"{first:.2f}x at {context_map.contexts[0]:,} tokens to {then:.2f}x at "
+        f"{context_map.contexts[row]:,}: {_why(context_map, 0, row, column)}",
     )
 
 
-def _why(found: ContextMap, before: int, after: int, column: int) -> str:
+def _why(context_map: ContextMap, before: int, after: int, column: int) -> str:
     """What moved with the speedup between two contexts at one batch: verification, drafting, and
     attention behind."""
-    attention = tuple(f"{found.attention_share[row, column]:.0%}" for row in (before, after))
-    ratio = tuple(float(found.verify_ratio[row, column]) for row in (before, after))
-    share = tuple(float(found.draft_share[row, column]) for row in (before, after))
-    rises = found.drafting_speedup[after, column] >= found.drafting_speedup[before, column]
+    attention = tuple(f"{context_map.attention_share[row, column]:.0%}" for row in (before, after))
+    ratio = tuple(float(context_map.verify_ratio[row, column]) for row in (before, after))
+    share = tuple(float(context_map.draft_share[row, column]) for row in (before, after))
+    rises = (
+        context_map.drafting_speedup[after, column] >= context_map.drafting_speedup[before, column]
+    )
     reasons = []
     if abs(ratio[1] - ratio[0]) >= _MOVED and (ratio[1] < ratio[0]) == rises:
         # Where no layer's queries choose entries of their own.
-        shared = all(mixer.kind != "sparse" for mixer in found.setups[0].architecture.mixers)
+        shared = all(mixer.kind != "sparse" for mixer in context_map.setups[0].architecture.mixers)
         once = (
             ", since the cache is read once for all tokens of a sequence"
             if rises and shared
@@ -198,8 +208,10 @@ def _why(found: ContextMap, before: int, after: int, column: int) -> str:
             f"a verification takes {ratio[1]:.2f} plain steps in place of {ratio[0]:.2f}{once}"
         )
     if abs(share[1] - share[0]) >= _MOVED and (share[1] < share[0]) == rises:
-        own = "" if rises else ", with a cache of its own to read"
-        reasons.append(f"drafting takes {share[1]:.0%} of a round in place of {share[0]:.0%}{own}")
+        cache_note = "" if rises else ", with a cache of its own to read"
+        reasons.append(
+            f"drafting takes {share[1]:.0%} of a round in place of {share[0]:.0%}{cache_note}"
+        )
     grows = f"attention goes from {attention[0]} to {attention[1]} of a plain step"
     return f"{'; '.join((grows, *reasons))}."
 
@@ -215,10 +227,9 @@ def acceptance_texts(found: ContextMap) -> tuple[str, ...]:
         "give one of yours."
     )
     known = [
-        f"{one.factor:.2f} of its drafted part at {one.context_tokens:,} tokens over "
-        f"{one.shortest_tokens:,} "
-        f"({one.task}; {one.title})"
-        for one in context_factors(kind)
+        f"{record.factor:.2f} of its drafted part at {record.context_tokens:,} tokens over "
+        f"{record.shortest_tokens:,} ({record.task}; {record.title})"
+        for record in context_factors(kind)
     ]
     if not known:
         return (f"{text} For this kind of drafter nothing was measured of it.",)
@@ -250,17 +261,17 @@ def share_table(found: ContextMap) -> Table[int]:
     return Table(tuple(columns), range(len(found.contexts)))
 
 
-def _by_batch(found: ContextMap, text: Callable[[int, int], str]) -> list[Column[int]]:
+def _by_batch(context_map: ContextMap, text: Callable[[int, int], str]) -> list[Column[int]]:
     """The context, then the text of a cell for each batch that fits."""
 
     def cell(row: int, *, column: int) -> str:
-        return text(row, column) if found.fits[row, column] else "-"
+        return text(row, column) if context_map.fits[row, column] else "-"
 
     batches = (
         Column[int](f"batch {batch}", partial(cell, column=at))
-        for at, batch in enumerate(found.batches)
+        for at, batch in enumerate(context_map.batches)
     )
-    return [Column[int]("context", lambda row: found.contexts[row], "{:,}".format), *batches]
+    return [Column[int]("context", lambda row: context_map.contexts[row], "{:,}".format), *batches]
 
 
 def map_document(found: ContextMap) -> dict[str, Any]:
@@ -331,12 +342,12 @@ def _energy(spend: Spend, hardware: Hardware) -> str:
         if spend.joules_ratio is None
         else f", {figure(spend.joules_ratio)} times plain decoding's"
     )
-    told = f"Energy {figure(joules)} J per output token{ratio}, {_at(spend.chosen, watts)}"
+    energy_text = f"Energy {figure(joules)} J per output token{ratio}, {_at(spend.chosen, watts)}"
     plain = spend.plain.joules_per_token
     plain_w = spend.plain.power_w
     if plain is None or plain_w is None or plain_w.tier is watts.tier:
-        return f"{told}."
-    return f"{told}; {figure(plain)} without speculation, {_at(spend.plain, plain_w)}."
+        return f"{energy_text}."
+    return f"{energy_text}; {figure(plain)} without speculation, {_at(spend.plain, plain_w)}."
 
 
 def _at(arm: Arm, watts: Prediction) -> str:

@@ -30,19 +30,15 @@ from advisor.text import MERITS, counted, listed, tier_text
 
 REGION_NOTE = (
     f"A core cell ({CORE_CHANCE:.0%} and more): the design is within {TIE:.0%} of the best in "
-    "that share of the "
-    "simulated cases, which all designs share. An edge cell (marked ?): it is not, but its loss "
-    "is within noise, or it "
-    "is the cell's own best. Regions are chosen one after the other, each the design with most "
-    "cores left."
+    "that share of the simulated cases, which all designs share. An edge cell (marked ?): it is "
+    "not, but its loss is within noise, or it is the cell's own best. Regions are chosen one "
+    "after the other, each the design with most cores left."
 )
 REGRET_NOTE = (
     "Losses are expected ones, the mean over simulated cases that all designs share, against the "
-    "best design of each "
-    "target alone by the central values, at equal quality; below none counts as none. Their "
-    "likely ranges hold "
-    f"the errors of both expert shapes. Under {TIE:.0%} is a tie: as much as the fit misses of "
-    "one shape's kernels."
+    "best design of each target alone by the central values, at equal quality; below none counts "
+    f"as none. Their likely ranges hold the errors of both expert shapes. Under {TIE:.0%} is a "
+    "tie: as much as the fit misses of one shape's kernels."
 )
 
 
@@ -84,8 +80,8 @@ def region_verdict(found: RegionMap) -> str:
         return "No design keeps every limit in any cell of the map."
     first = found.regions[0]
     held = (
-        f"{first.words} holds {len(first.cells)} of {counted(served, 'cell')}, "
-        f"{len(first.core)} as a core"
+        f"{first.words} holds {len(first.cells)} of {counted(served, 'cell')}, {len(first.core)} "
+        "as a core"
     )
     of_map = (
         "every cell of the map that any design serves,"
@@ -107,21 +103,23 @@ def region_verdict(found: RegionMap) -> str:
     return f"{start}. {first.letter}: {held}{beyond}.{_not_served(found)}"
 
 
-def _not_served(found: RegionMap) -> str:
+def _not_served(region_map: RegionMap) -> str:
     """Sentences on the cells that the first design cannot serve though others do, and on those that
     none serves."""
-    first = found.regions[0]
-    cells = found.cells
+    first = region_map.regions[0]
+    cells = region_map.cells
     cannot = sum(
         each is None and bool(served)
         for each, served in zip(first.everywhere, cells.served, strict=True)
     )
     none = len(cells) - int(cells.served.sum())
-    said = [f"In {counted(cannot, 'cell')} more it cannot run within the limits."] if cannot else []
-    said += (
+    sentences = (
+        [f"In {counted(cannot, 'cell')} more it cannot run within the limits."] if cannot else []
+    )
+    sentences += (
         [f"No design serves {counted(none, 'cell')} of the map's {len(cells):,}."] if none else []
     )
-    return "".join(f" {sentence}" for sentence in said)
+    return "".join(f" {sentence}" for sentence in sentences)
 
 
 def region_notes(found: RegionMap) -> tuple[str, ...]:
@@ -167,6 +165,14 @@ def region_table(found: RegionMap) -> Table[Region]:
     def worst(name: str) -> Callable[[Region], Any]:
         return lambda row: None if row.worst_outside is None else getattr(row.worst_outside, name)
 
+    def worst_text(standing: CellStanding | None) -> str:
+        if standing is None:
+            return "-"
+        return f"{percent(standing.expected_loss)} at {found.cells.name(standing.cell)}"
+
+    def worst_place(row: Region) -> str:
+        return "" if row.worst_outside is None else found.cells.name(row.worst_outside.cell)
+
     columns: tuple[Column[Region], ...] = (
         Column("region", attrgetter("letter"), key="region", words=True),
         Column("design", attrgetter("words"), key="design", words=True),
@@ -180,24 +186,14 @@ def region_table(found: RegionMap) -> Table[Region]:
         Column(
             "loses most elsewhere",
             attrgetter("worst_outside"),
-            lambda worst: (
-                "-"
-                if worst is None
-                else f"{percent(worst.expected_loss)} at {found.cells.name(worst.cell)}"
-            ),
+            worst_text,
             words=True,
         ),
         Column("likely range", attrgetter("worst_outside"), loss_band, words=True),
         Column(None, worst("expected_loss"), key="worst_loss_outside"),
         Column(None, worst("low"), key="worst_loss_low"),
         Column(None, worst("high"), key="worst_loss_high"),
-        Column(
-            None,
-            lambda row: (
-                "" if (worst := row.worst_outside) is None else found.cells.name(worst.cell)
-            ),
-            key="worst_at",
-        ),
+        Column(None, worst_place, key="worst_at"),
     )
     return Table(columns, found.regions)
 
@@ -215,13 +211,15 @@ def map_cells_table(found: RegionMap) -> Table[Sequence[Any]]:
 def held_where(found: RegionMap, region: Region) -> str:
     """Batches that a region holds, by accelerator: `h100-sxm 1-32; b200-sxm 1-256?`, with ? for an
     edge."""
-    told = []
+    place_texts = []
     for place, row in zip(found.cells.places, found.grid, strict=True):
         held = [column for column, cell in enumerate(row) if cell in region.cells]
         if held:
             runs = np.split(np.array(held), np.flatnonzero(np.diff(held) > 1) + 1)
-            told.append(f"{place} {', '.join(_run(found, run, row, region) for run in runs)}")
-    return "; ".join(told)
+            place_texts.append(
+                f"{place} {', '.join(_run(found, run, row, region) for run in runs)}"
+            )
+    return "; ".join(place_texts)
 
 
 def region_rows(found: RegionMap) -> list[dict[str, Any]]:
@@ -242,7 +240,7 @@ def region_rows(found: RegionMap) -> list[dict[str, Any]]:
             rows.append(row | {"region": "", "kind": "none", "why_not": found.cells.why_not(cell)})
             continue
         region = found.regions[found.holder[cell]]
-        own = int(found.cells.found[found.cells.best[cell]])
+        best_design = int(found.cells.found[found.cells.best[cell]])
         at = int(found.cells.row_of[cell])
         rows.append(
             row
@@ -254,8 +252,8 @@ def region_rows(found: RegionMap) -> list[dict[str, Any]]:
             | {"design": region.words, **space.shape_of(region.index)}
             | standing_values(each)
             | {
-                "own_best": space.describe(own),
-                "own_best_tpot_ms": float(space.tpot_s[at, own]) * 1e3,
+                "own_best": space.describe(best_design),
+                "own_best_tpot_ms": float(space.tpot_s[at, best_design]) * 1e3,
             }
         )
     columns = dict.fromkeys(name for row in sorted(rows, key=len, reverse=True) for name in row)
@@ -289,24 +287,25 @@ def _mean_loss(region: Region) -> float:
     )
 
 
-def _run(found: RegionMap, run: np.ndarray, row: np.ndarray, region: Region) -> str:
-    first, last = (f"{found.batches[column]:g}" for column in (run[0], run[-1]))
+def _run(region_map: RegionMap, run: np.ndarray, row: np.ndarray, region: Region) -> str:
+    first = f"{region_map.batches[run[0]]:g}"
+    last = f"{region_map.batches[run[-1]]:g}"
     doubt = "?" if any(int(row[column]) in region.edge for column in run) else ""
     return f"{first}{doubt}" if first == last else f"{first}-{last}{doubt}"
 
 
 _REMEDIES = {
     IN_MEMORY: (
-        "What does not fit needs more GPUs (2xACCELERATOR:BATCH), a smaller batch or a "
-        "smaller format."
+        "What does not fit needs more GPUs (2xACCELERATOR:BATCH), a smaller batch or a smaller "
+        "format."
     ),
     ON_TIME: (
         "What is too slow needs a longer limit on time, a smaller batch or more GPUs "
         "(2xACCELERATOR:BATCH)."
     ),
     ON_LIMITS: (
-        "Where no design keeps every limit, loosen those on quality, size, price or "
-        "memory, or widen the grid."
+        "Where no design keeps every limit, loosen those on quality, size, price or memory, or "
+        "widen the grid."
     ),
 }
 """What to do, by why no design serves a target."""
@@ -340,12 +339,11 @@ def one_design_verdict(found: OneDesign) -> str:
     given_up = listed([f"{loss_words(each)} at {name(each.cell)}" for each in best.at])
     return (
         f"{capital(best.words)}, with {drafts}. Beside the best design of each target it gives "
-        f"up, in {merit}, "
-        f"{given_up}. {_apart(found, best)}{_least_worst(found, best)}"
+        f"up, in {merit}, {given_up}. {_apart(found, best)}{_least_worst(found, best)}"
     )
 
 
-def _apart(found: OneDesign, best: TargetsChoice) -> str:
+def _apart(one_design: OneDesign, best: TargetsChoice) -> str:
     """Whether designing for each target apart would clearly be better."""
     lost = [each for each in best.at if not each.within_noise]
     if not lost:
@@ -353,18 +351,17 @@ def _apart(found: OneDesign, best: TargetsChoice) -> str:
             "Every likely range includes no loss: a design for each target would not clearly be "
             "better."
         )
-    where = listed([found.cells.name(each.cell) for each in lost])
+    where = listed([one_design.cells.name(each.cell) for each in lost])
     return f"A design of its own is clearly better at {where}, beyond noise."
 
 
-def _least_worst(found: OneDesign, best: TargetsChoice) -> str:
-    other = found.least_worst
+def _least_worst(one_design: OneDesign, best: TargetsChoice) -> str:
+    other = one_design.least_worst
     if other is None or other.index == best.index:
         return ""
     return (
         f" Its mean loss is {percent(best.expected)}, its largest {percent(best.worst)}; that of "
-        f"{other.words} is at "
-        f"most {percent(other.worst)}."
+        f"{other.words} is at most {percent(other.worst)}."
     )
 
 
@@ -375,7 +372,7 @@ def against_baseline(found: OneDesign) -> str:
     space = found.cells.spaces[0]
     if best is None:
         return ""
-    own = space.baseline
+    baseline = space.baseline
     if best.index == space.baseline_index():
         return (
             "That is the baseline itself: no design searched is expected to serve these targets "
@@ -384,7 +381,7 @@ def against_baseline(found: OneDesign) -> str:
     gains = [each for each in best.at if each.gain is not None]
     if not gains:
         return "At none of these targets is there a baseline to hold it against."
-    told = listed(
+    gain_texts = listed(
         [
             (
                 f"{each.gain.value:.2f} ({each.gain.low:.2f}-{each.gain.high:.2f}) at "
@@ -395,32 +392,34 @@ def against_baseline(found: OneDesign) -> str:
         ]
     )
     start = (
-        f"Times {MERITS[space.question.objective].gain_of} (top-{own.n_active} of "
-        f"{own.n_experts}): {told}."
+        f"Times {MERITS[space.question.objective].gain_of} (top-{baseline.n_active} of "
+        f"{baseline.n_experts}): {gain_texts}."
     )
     return f"{start} {_clearly(found, best)}"
 
 
-def _clearly(found: OneDesign, best: TargetsChoice) -> str:
+def _clearly(one_design: OneDesign, best: TargetsChoice) -> str:
     """Where the bands of the gains lie above 1, include it, or lie below."""
-    gains = [(found.cells.name(each.cell), each.gain) for each in best.at if each.gain is not None]
+    gains = [
+        (one_design.cells.name(each.cell), each.gain) for each in best.at if each.gain is not None
+    ]
     worse = [name for name, gain in gains if gain.high < 1.0]
     unclear = [name for name, gain in gains if gain.low <= 1.0 <= gain.high]
     if not worse and not unclear:
         return "It is clearly better at every target that can be compared."
     if len(unclear) == len(gains):
         return "It is not clearly better than the baseline anywhere: every likely range includes 1."
-    told = (
+    sentences = (
         [f"At {listed(worse)} it is clearly worse: the baseline serves better there."]
         if worse
         else []
     )
-    told += (
+    sentences += (
         [f"At {listed(unclear)} it is not clearly better: the likely range includes 1."]
         if unclear
         else []
     )
-    return " ".join(told)
+    return " ".join(sentences)
 
 
 def one_design_price(found: OneDesign) -> str:
@@ -444,21 +443,25 @@ class _AtTarget:
     target: Target
     why_not: str
     own_best: str
-    own: CellStanding | None
-    one: CellStanding | None
+    best_alone: CellStanding | None
+    one_design: CellStanding | None
 
 
 def one_design_table(found: OneDesign) -> Table[_AtTarget]:
     """The one design beside each target's own best and the baseline."""
     rows = []
-    for number, (target, own, cell) in enumerate(
+    for number, (target, best_alone, cell) in enumerate(
         zip(found.targets, found.own, found.cell_of, strict=True)
     ):
-        if own is None:
+        if best_alone is None:
             rows.append(_AtTarget(target, found.cells.why_not(cell), "", None, None))
             continue
-        one = None if found.best is None else found.best.at[number]
-        rows.append(_AtTarget(target, "", found.cells.space(cell).describe(own.index), own, one))
+        shared = None if found.best is None else found.best.at[number]
+        rows.append(
+            _AtTarget(
+                target, "", found.cells.space(cell).describe(best_alone.index), best_alone, shared
+            )
+        )
     return Table(_ONE_DESIGN, rows)
 
 
@@ -467,7 +470,10 @@ def _of_one(
 ) -> Column[_AtTarget]:
     """A column on the one design, empty where the target has none."""
     return Column(
-        label, attrgetter("one"), lambda one: "" if one is None else str(text(one)), words=words
+        label,
+        attrgetter("one_design"),
+        lambda standing: "" if standing is None else str(text(standing)),
+        words=words,
     )
 
 
@@ -475,16 +481,20 @@ _ONE_DESIGN: tuple[Column[_AtTarget], ...] = (
     Column("target", attrgetter("target"), words=True),
     Column("own best", lambda row: row.why_not or row.own_best, words=True),
     Column(
-        "ms/token", attrgetter("own"), lambda own: "" if own is None else f"{own.tpot_s * 1e3:.2f}"
+        "ms/token",
+        attrgetter("best_alone"),
+        lambda best: "" if best is None else f"{best.tpot_s * 1e3:.2f}",
     ),
-    _of_one("one design's", lambda one: f"{one.tpot_s * 1e3:.2f}"),
+    _of_one("one design's", lambda standing: f"{standing.tpot_s * 1e3:.2f}"),
     _of_one("K", attrgetter("n_draft")),
-    _of_one("gives up", lambda one: percent(one.expected_loss)),
+    _of_one("gives up", lambda standing: percent(standing.expected_loss)),
     _of_one("likely range", loss_band),
-    _of_one("central", lambda one: percent(one.loss)),
-    _of_one(f"chance within {TIE:.0%}", lambda one: f"{one.chance:.0%}"),
-    _of_one("over baseline", lambda one: "" if one.gain is None else band_text(one.gain)),
-    _of_one("tier", lambda one: tier_text(one.tier, one.extrapolated), words=True),
+    _of_one("central", lambda standing: percent(standing.loss)),
+    _of_one(f"chance within {TIE:.0%}", lambda standing: f"{standing.chance:.0%}"),
+    _of_one(
+        "over baseline", lambda standing: "" if standing.gain is None else band_text(standing.gain)
+    ),
+    _of_one("tier", lambda standing: tier_text(standing.tier, standing.extrapolated), words=True),
 )
 
 
@@ -497,13 +507,13 @@ def choices_table(found: OneDesign) -> Table[TargetsChoice]:
     rows = {
         each.index: each for each in (*found.choices, *([found.baseline] if found.baseline else []))
     }
-    own = None if found.baseline is None else found.baseline.index
+    baseline_index = None if found.baseline is None else found.baseline.index
+
+    def name(row: TargetsChoice) -> str:
+        return f"{row.words} (baseline)" if row.index == baseline_index else row.words
+
     columns: list[Column[TargetsChoice]] = [
-        Column(
-            "design",
-            lambda row: f"{row.words} (baseline)" if row.index == own else row.words,
-            words=True,
-        ),
+        Column("design", name, words=True),
         Column("mean loss", attrgetter("expected"), percent),
         Column("worst loss", attrgetter("worst"), percent),
         *(
@@ -527,10 +537,14 @@ def one_design_rows(found: OneDesign) -> list[dict[str, Any]]:
                 **space.shape_of(choice.index),
             }
             rows.append(row | standing_values(each))
-    for target, own in zip(found.targets, found.own, strict=True):
-        if own is not None:
-            row = {"rank": "own best", "target": str(target), "design": space.describe(own.index)}
-            rows.append(row | space.shape_of(own.index) | standing_values(own))
+    for target, best_alone in zip(found.targets, found.own, strict=True):
+        if best_alone is not None:
+            row = {
+                "rank": "own best",
+                "target": str(target),
+                "design": space.describe(best_alone.index),
+            }
+            rows.append(row | space.shape_of(best_alone.index) | standing_values(best_alone))
     return rows
 
 
@@ -548,7 +562,7 @@ def one_design_document(found: OneDesign) -> dict[str, Any]:
         losses = {"mean_loss": choice.expected, "worst_loss": choice.worst}
         return {"design": choice.words, **space.shape_of(choice.index), **losses, "targets": at}
 
-    own: list[dict[str, Any]] = []
+    target_bests: list[dict[str, Any]] = []
     for target, each, cell in zip(found.targets, found.own, found.cell_of, strict=True):
         row: dict[str, Any] = {"target": str(target), "why_not": found.cells.why_not(cell)}
         if each is not None:
@@ -557,11 +571,13 @@ def one_design_document(found: OneDesign) -> dict[str, Any]:
                 **space.shape_of(each.index),
                 **standing_values(each),
             }
-        own.append(row)
+        target_bests.append(row)
+    others = [told(choice) for choice in found.choices[1:]]
+    question = space.question
     return {
         "scenario": found.scenario,
         "scenario_hash": found.scenario.hash,
-        "objective": space.question.objective,
+        "objective": question.objective,
         "tie": TIE,
         "core_chance": CORE_CHANCE,
         "verdict": one_design_verdict(found),
@@ -570,18 +586,23 @@ def one_design_document(found: OneDesign) -> dict[str, Any]:
         "quality": one_design_price(found),
         "best": told(found.best),
         "least_worst": told(found.least_worst),
-        "others": [told(choice) for choice in found.choices[1:]],
+        "others": others,
         "baseline": told(found.baseline),
-        "own": own,
+        "own": target_bests,
         "notes": one_design_notes(found),
         "sources": found.cells.sources,
     }
 
 
-def _why_none(found: OneDesign) -> str:
+def _why_none(one_design: OneDesign) -> str:
     """Which target no design serves, why, and what changes that; else that none serves all."""
-    blocked = {cell: why for cell in found.cell_of if (why := found.cells.why_not(cell))}
+    reasons = {cell: one_design.cells.why_not(cell) for cell in one_design.cell_of}
+    blocked = {cell: why for cell, why in reasons.items() if why}
     if blocked:
-        named = "; ".join(f"{found.cells.name(cell)}: {why}" for cell, why in blocked.items())
-        return f"{named}. {' '.join(_REMEDIES[why] for why in dict.fromkeys(blocked.values()))}"
+        target_texts = "; ".join(
+            f"{one_design.cells.name(cell)}: {why}" for cell, why in blocked.items()
+        )
+        return (
+            f"{target_texts}. {' '.join(_REMEDIES[why] for why in dict.fromkeys(blocked.values()))}"
+        )
     return "Each is served by designs of its own, but no design serves all."

@@ -49,10 +49,12 @@ def swept_text(sweep: Sweep) -> str:
     best = known[known["recommended"]]
     impossible = int((points["n_draft"] < 0).sum())
     full = int((~best["fits"]).sum())
-    said = [counted(len(best) + impossible, "scenario")]
-    said += [f"{full:,} of them do not fit in memory"] * bool(full)
-    said += [f"{impossible:,} cannot be"] * bool(impossible)
-    return f"{', '.join(said)}; computed by {sweep.made_by}."
+    parts = [counted(len(best) + impossible, "scenario")]
+    if full:
+        parts.append(f"{full:,} of them do not fit in memory")
+    if impossible:
+        parts.append(f"{impossible:,} cannot be")
+    return f"{', '.join(parts)}; computed by {sweep.made_by}."
 
 
 def settings_texts(frame: pd.DataFrame) -> list[str]:
@@ -85,60 +87,58 @@ def values_by_setting(frame: pd.DataFrame) -> dict[str, list[str]]:
 
 def reasons_texts(frame: pd.DataFrame) -> list[str]:
     """Reasons of combinations that cannot be, each with how often, the commonest first."""
-    found = frame.loc[frame["n_draft"] < 0, "reason"].value_counts()
-    more = [f"and {counted(len(found) - _NAMED, 'more reason')}"] if len(found) > _NAMED else []
-    return [*(f"{number:,}: {reason}" for reason, number in found.head(_NAMED).items()), *more]
+    counts = frame.loc[frame["n_draft"] < 0, "reason"].value_counts()
+    more = [f"and {counted(len(counts) - _NAMED, 'more reason')}"] if len(counts) > _NAMED else []
+    return [*(f"{number:,}: {reason}" for reason, number in counts.head(_NAMED).items()), *more]
 
 
 def pays_text(pays: pd.DataFrame) -> str:
     """Sentence on where drafting pays, of `where_drafting_pays`."""
-    found = pays["pays_up_to"].dropna()
+    last_batches = pays["pays_up_to"].dropna()
     start = f"Drafting gains in at least {SURE:.0%} of the simulated cases"
-    if not len(found):
+    if not len(last_batches):
         return f"{start} nowhere in this sweep."
     ends = (
-        f"up to batch {found.min():,}"
-        if found.min() == found.max()
-        else f"up to batch {found.min():,} to {found.max():,}"
+        f"up to batch {last_batches.min():,}"
+        if last_batches.min() == last_batches.max()
+        else f"up to batch {last_batches.min():,} to {last_batches.max():,}"
     )
     pairs = counted(len(pays), "pair")
-    return f"{start} for {len(found):,} of {pairs} of model and accelerator, {ends}."
+    return f"{start} for {len(last_batches):,} of {pairs} of model and accelerator, {ends}."
 
 
 def fastest_text(fastest: pd.DataFrame, max_tpot_ms: float | None) -> str:
     """Sentence on the fastest of all, of `fastest_within`."""
     within = "" if max_tpot_ms is None else f" within {max_tpot_ms:g} ms per token"
-    found = fastest.dropna(subset=["row"])
-    if not len(found):
-        return f"Nothing in this sweep fits in memory{' and stays' if within else ''}{within}."
-    one = found.loc[found["tokens_per_s_per_gpu"].idxmax()]
-    none = len(fastest) - len(found)
-    rest = (
-        (
-            f" {counted(none, 'model')} "
-            f"{'cannot keep that' if within else 'fits nowhere' if none == 1 else 'fit nowhere'}."
-        )
-        if none
-        else ""
-    )
+    fitting = fastest.dropna(subset=["row"])
+    if not len(fitting):
+        stays = f" and stays{within}" if within else ""
+        return f"Nothing in this sweep fits in memory{stays}."
+    best = fitting.loc[fitting["tokens_per_s_per_gpu"].idxmax()]
+    n_unserved = len(fastest) - len(fitting)
+    if within:
+        shortfall = "cannot keep that"
+    else:
+        shortfall = "fits nowhere" if n_unserved == 1 else "fit nowhere"
+    unserved_text = f" {counted(n_unserved, 'model')} {shortfall}." if n_unserved else ""
     return (
-        f"Most tokens/s per GPU{within}: {one['model_id']} on {one['hardware_id']} at batch "
-        f"{one['batch_size']:,} with "
-        f"K = {one['n_draft']}, {one['tokens_per_s_per_gpu']:,.0f}.{rest}"
+        f"Most tokens/s per GPU{within}: {best['model_id']} on {best['hardware_id']} at batch "
+        f"{best['batch_size']:,} with K = {best['n_draft']}, "
+        f"{best['tokens_per_s_per_gpu']:,.0f}.{unserved_text}"
     )
 
 
 def one_k_text(frame: pd.DataFrame) -> str:
     """Sentence on what the best K that all points have loses, and each point's own."""
     losses = one_k_for_all(frame)
-    own = loss_of_recommended(frame)
-    if own is None:
+    recommended_loss = loss_of_recommended(frame)
+    if recommended_loss is None:
         return "Nothing in this sweep fits in memory."
     best = losses.iloc[0]
     text = (
         f"K = {best['n_draft']} for all loses {best['loss']:.1%} on average against the best K of "
-        "each simulated case, "
-        f"{best['worst']:.1%} at worst; each point's own K loses {own:.1%}."
+        f"each simulated case, {best['worst']:.1%} at worst; each point's own K loses "
+        f"{recommended_loss:.1%}."
     )
     few = losses[losses["points"] < losses["points"].max()]["n_draft"]
     return (
@@ -152,48 +152,57 @@ _FORMS = {
     "tokens_per_s_per_gpu": ("tokens_per_s_per_gpu_low", "tokens_per_s_per_gpu_high", ",.0f", ""),
 }
 """Figures with a band: columns of its ends, format, unit."""
+_FIGURES = {
+    "Tokens/s per GPU": "tokens_per_s_per_gpu",
+    "ms per token": "tpot_ms",
+    "Speedup": "speedup",
+}
+"""Figures of a recommended row by heading."""
 
 
-def _figure(one: Cells, name: str) -> str:
+def _figure(cells: Cells, name: str) -> str:
     """A value with its band; the value alone where no band is known."""
     low, high, form, unit = _FORMS[name]
-    text = f"{one[name]:{form}}{unit}"
-    ends = (one[low], one[high])
+    text = f"{cells[name]:{form}}{unit}"
+    ends = (cells[low], cells[high])
     return text if any(map(pd.isna, ends)) else f"{text} ({ends[0]:{form}}-{ends[1]:{form}})"
 
 
 def pays_table(pays: pd.DataFrame) -> Table[Cells]:
     """Table of `where_drafting_pays`."""
+    speedup = _if_known("pays_up_to", partial(_figure, name="speedup"))
     return _answers(
         pays,
         _name("Model", "model_id"),
         _name("Accelerator", "hardware_id"),
         Column("Pays up to batch", _pays_up_to),
         Column("K", _if_known("pays_up_to", itemgetter("n_draft"))),
-        Column("Speedup", _if_known("pays_up_to", partial(_figure, name="speedup"))),
-        Column("Gains in", _if_known("pays_up_to", lambda one: f"{one['p_gain']:.0%}")),
+        Column("Speedup", speedup),
+        Column("Gains in", _if_known("pays_up_to", lambda cells: f"{cells['p_gain']:.0%}")),
         Column("Tier", _if_known("pays_up_to", itemgetter("tier")), words=True),
         known="pays_up_to",
     )
 
 
-def _pays_up_to(one: Cells) -> str:
-    if pd.isna(one["pays_up_to"]):
-        return "nowhere" if one["fits"] else "does not fit"
-    return f"{one['pays_up_to']:,}"
+def _pays_up_to(cells: Cells) -> str:
+    if pd.isna(cells["pays_up_to"]):
+        return "nowhere" if cells["fits"] else "does not fit"
+    return f"{cells['pays_up_to']:,}"
 
 
 def fastest_table(fastest: pd.DataFrame) -> Table[Cells]:
     """Table of `fastest_within`."""
+    figures = [
+        Column(heading, _if_known("row", partial(_figure, name=name)))
+        for heading, name in _FIGURES.items()
+    ]
     return _answers(
         fastest,
         _name("Model", "model_id"),
         Column("Accelerator", _fastest_place, words=True),
-        Column("Batch", _if_known("row", lambda one: f"{one['batch_size']:,}")),
+        Column("Batch", _if_known("row", lambda cells: f"{cells['batch_size']:,}")),
         Column("K", _if_known("row", itemgetter("n_draft"))),
-        Column("Tokens/s per GPU", _if_known("row", partial(_figure, name="tokens_per_s_per_gpu"))),
-        Column("ms per token", _if_known("row", partial(_figure, name="tpot_ms"))),
-        Column("Speedup", _if_known("row", partial(_figure, name="speedup"))),
+        *figures,
         Column("Tier", _if_known("row", itemgetter("tier")), words=True),
         known="row",
     )
@@ -201,26 +210,20 @@ def fastest_table(fastest: pd.DataFrame) -> Table[Cells]:
 
 def cells_table(rows: pd.DataFrame, free: Sequence[str]) -> Table[Cells]:
     """Table of recommended rows of a sweep: the settings that vary, batch, K and its figures."""
-    figures = {
-        "Tokens/s per GPU": "tokens_per_s_per_gpu",
-        "ms per token": "tpot_ms",
-        "Speedup": "speedup",
-    }
+    settings = [
+        Column(
+            label(name), itemgetter(name), partial(_setting, name), words=FIELDS[name].range is None
+        )
+        for name in dict.fromkeys((*free, "batch_size"))
+    ]
+    figures = [Column(heading, partial(_figure, name=name)) for heading, name in _FIGURES.items()]
     columns: tuple[Column[Cells], ...] = (
-        *(
-            Column(
-                label(name),
-                itemgetter(name),
-                partial(_setting, name),
-                words=FIELDS[name].range is None,
-            )
-            for name in dict.fromkeys((*free, "batch_size"))
-        ),
+        *settings,
         Column("K", itemgetter("n_draft")),
-        *(Column(heading, partial(_figure, name=name)) for heading, name in figures.items()),
+        *figures,
         Column("Gains in", itemgetter("p_gain"), "{:.0%}".format),
         Column("Tier", itemgetter("tier"), words=True),
-        Column("Fits", lambda one: "yes" if one["fits"] else "no", words=True),
+        Column("Fits", lambda cells: "yes" if cells["fits"] else "no", words=True),
     )
     return Table(columns, rows.reset_index(names="row").to_dict("records"))
 
@@ -246,16 +249,16 @@ def _name(heading: str, field: str) -> Column[Cells]:
 
 def _if_known(field: str, value: Callable[[Cells], Any]) -> Callable[[Cells], Any]:
     """The value of a row, None where the row has no `field`."""
-    return lambda one: None if pd.isna(one[field]) else value(one)
+    return lambda cells: None if pd.isna(cells[field]) else value(cells)
 
 
-def _fastest_place(one: Cells) -> str:
-    if not pd.isna(one["row"]):
-        return str(one["hardware_id"])
+def _fastest_place(cells: Cells) -> str:
+    if not pd.isna(cells["row"]):
+        return str(cells["hardware_id"])
     return (
         "fits nowhere"
-        if pd.isna(one["least_tpot_ms"])
-        else f"{one['least_tpot_ms']:.1f} ms at best"
+        if pd.isna(cells["least_tpot_ms"])
+        else f"{cells['least_tpot_ms']:.1f} ms at best"
     )
 
 
@@ -327,24 +330,20 @@ def best_rows(frame: pd.DataFrame, found: SweepMap) -> pd.DataFrame:
 def fastest_of_each(best: pd.DataFrame, varied: Sequence[str]) -> str:
     """Combination of most tokens/s per GPU at each batch, with its ties, in a line. Empty for one
     combination."""
-    named: dict[str, list[str]] = {}
+    batches_by_name: dict[str, list[str]] = {}
     for batch, rows in best.groupby("batch_size") if varied else ():
         rate = rows["tokens_per_s_per_gpu"]
         tied = rows[rate >= (1.0 - _TIE) * rate.max()].sort_values(
             "tokens_per_s_per_gpu", ascending=False
         )
-        first, *others = (_named(row, varied) for row in tied.to_dict("records"))
-        named.setdefault(
-            first + (f" (within {_TIE:.0%}: {', '.join(others)})" if others else ""), []
-        ).append(f"{batch:,}")
-    said = (
-        f"{what}{f' at batch {listed(at)}' if len(named) > 1 else ''}" for what, at in named.items()
-    )
-    most = (
-        f"Most tokens/s per GPU: {'; '.join(said)}{', at every batch' if len(named) == 1 else ''}."
-        if named
-        else ""
-    )
+        names = [_named(row, varied) for row in tied.to_dict("records")]
+        ties = f" (within {_TIE:.0%}: {', '.join(names[1:])})" if names[1:] else ""
+        batches_by_name.setdefault(names[0] + ties, []).append(f"{batch:,}")
+    texts = list(batches_by_name)
+    if len(batches_by_name) > 1:
+        texts = [f"{name} at batch {listed(at)}" for name, at in batches_by_name.items()]
+    everywhere = ", at every batch" if len(batches_by_name) == 1 else ""
+    most = f"Most tokens/s per GPU: {'; '.join(texts)}{everywhere}." if batches_by_name else ""
     if not most or "usd" not in best or best["usd"].isna().all():
         return most
     cheapest = best.loc[best.groupby("batch_size")["usd"].idxmin()]

@@ -128,8 +128,8 @@ def _draw_limits() -> None:
             on_change=take_typed,
             args=("design_quality", key),
             help=(
-                "Share of the size of an equally good model that a design may give up, by each "
-                "of three scaling laws."
+                "Share of the size of an equally good model that a design may give up, by each of "
+                "three scaling laws."
             ),
         )
         for key in (
@@ -139,8 +139,8 @@ def _draw_limits() -> None:
             "design_memory",
             *_TARGETS,
         ):
-            shown = folded_key(key)
-            _limit(key, shown, on_change=take_typed, args=(key, shown))
+            widget_key = folded_key(key)
+            _limit(key, widget_key, on_change=take_typed, args=(key, widget_key))
 
 
 def _limit(name: str, key: str, **then: Any) -> None:
@@ -239,9 +239,10 @@ def _from_size(scenario: Scenario, is_like: bool = False) -> None:
     if not any(typed.values()):
         START.refuse("")
         return
-    total, active = (
-        _OF_SIZE.result if is_like else (one and one * _BILLION for one in typed.values())
+    sizes = (
+        _OF_SIZE.result if is_like else tuple(size and size * _BILLION for size in typed.values())
     )
+    total, active = sizes
     like = now["design_like"] if is_like else None
     if START.take(lambda: _taken(start_from_size(scenario, total, active, like))):
         _OF_SIZE.put((total, active))

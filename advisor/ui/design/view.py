@@ -127,21 +127,21 @@ behind them."""
     keys=(DesignQuestion,),
 )
 def _one_of(scenario: Scenario, question: DesignQuestion, targets: tuple[str, ...]) -> _One:
-    found = one_design(scenario, parse_targets(targets, scenario.hardware_id), **question.limits())
-    rows = one_design_rows(found)
+    design = one_design(scenario, parse_targets(targets, scenario.hardware_id), **question.limits())
+    rows = one_design_rows(design)
     return (
         tuple(
             text
             for text in (
-                one_design_verdict(found),
-                against_baseline(found),
-                one_design_price(found),
+                one_design_verdict(design),
+                against_baseline(design),
+                one_design_price(design),
             )
             if text
         ),
-        one_design_table(found),
-        choices_table(found),
-        one_design_notes(found),
+        one_design_table(design),
+        choices_table(design),
+        one_design_notes(design),
         csv_text(list(rows[0]), rows) if rows else "",
     )
 
@@ -154,9 +154,9 @@ def _one_of(scenario: Scenario, question: DesignQuestion, targets: tuple[str, ..
     keys=(DesignQuestion,),
 )
 def _map_of(scenario: Scenario, question: DesignQuestion, accelerators: tuple[str, ...]) -> _Map:
-    found = region_map(scenario, tuple(map(Place, accelerators)), **question.limits())
-    chart = design_regions_chart(found) if found.regions else None
-    return (region_verdict(found), chart, region_table(found), region_notes(found))
+    design_map = region_map(scenario, tuple(map(Place, accelerators)), **question.limits())
+    chart = design_regions_chart(design_map) if design_map.regions else None
+    return (region_verdict(design_map), chart, region_table(design_map), region_notes(design_map))
 
 
 def draw_targets(scenario: Scenario, question: DesignQuestion) -> None:
@@ -185,9 +185,9 @@ def _one(scenario: Scenario, question: DesignQuestion) -> None:
         )
         return
     targets = tuple(text.strip() for text in typed.split(",") if text.strip())
-    if (found := tried(_one_of, scenario, question, targets)) is None:
+    if (summary := tried(_one_of, scenario, question, targets)) is None:
         return
-    texts, wanted, choices, notes, csv = found
+    texts, wanted, choices, notes, csv = summary
     answer, _, rest = texts[0].partition(". ")
     st.markdown(f"**{plain(answer.rstrip('.'))}.** {plain(rest)}")
     for text in texts[1:]:
@@ -223,9 +223,9 @@ def _map(scenario: Scenario, question: DesignQuestion) -> None:
     if not chosen:
         st.caption("Choose at least one accelerator.")
         return
-    if (found := tried(_map_of, scenario, question, tuple(chosen))) is None:
+    if (summary := tried(_map_of, scenario, question, tuple(chosen))) is None:
         return
-    verdict, chart, regions, notes = found
+    verdict, chart, regions, notes = summary
     st.markdown(plain(verdict))
     if chart is None:
         return
@@ -254,28 +254,32 @@ def _answer(scenario: Scenario) -> tuple[DesignAnswer, Experts, str]:
     """
     question = asked()
     answer = answer_for(scenario, question)
-    own = baseline_experts(answer.space)
+    baseline = baseline_experts(answer.space)
     if not (typed := str(st.session_state["design_mine"]).strip()):
-        return answer, own, ""
-    chosen, problem = attempt(parse_experts, typed, own)
+        return answer, baseline, ""
+    chosen, problem = attempt(parse_experts, typed, baseline)
     if chosen is None:
-        return answer, own, problem
+        return answer, baseline, problem
     axes = (getattr(answer.space, name) for name in Experts._fields[:3])
     if not all(np.any(axis == value) for axis, value in zip(axes, chosen[:3], strict=True)):
         answer = answer_for(scenario, question.model_copy(update={"experts": chosen}))
     return answer, chosen, problem
 
 
-def _head(scenario: Scenario, answer: DesignAnswer, problem: str, said: str) -> None:
-    """What to do, and beside it the question; below, a design to try and what is `said` of it."""
+def _head(scenario: Scenario, answer: DesignAnswer, problem: str, comparison: str) -> None:
+    """What to do, and beside it the question; below, a design to try and its `comparison`."""
     left, right = st.columns([2, 1], gap="medium")
-    own = own_name(scenario)
+    baseline_name = own_name(scenario)
     today = baseline_experts(answer.space)
     with left:
         st.title(
-            plain(for_start(answer.headline) if own == "start" else answer.headline), anchor=False
+            plain(for_start(answer.headline) if baseline_name == "start" else answer.headline),
+            anchor=False,
         )
-        st.markdown(plain(below_headline(answer, own)), help=plain(about_figures(answer, own)))
+        st.markdown(
+            plain(below_headline(answer, baseline_name)),
+            help=plain(about_figures(answer, baseline_name)),
+        )
         with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
             example = f"{max(1, today.n_active // 2)} of {max(1, today.n_experts // 2)}"
             help_text = (
@@ -289,16 +293,16 @@ def _head(scenario: Scenario, answer: DesignAnswer, problem: str, said: str) -> 
                 placeholder=f"e.g. {example}",
                 help=help_text,
             )
-            if said:
-                st.markdown(f"**{plain(said)}**")
+            if comparison:
+                st.markdown(f"**{plain(comparison)}**")
         show_problem(problem)
     with right, st.container(gap="xxsmall"):
         draw_question(scenario)
-        if own == "start":
+        if baseline_name == "start":
             brief, _, rest = START.result[1].partition(". ")
             st.caption(plain(brief), help=plain(rest) or None)
-        if whose := borrowed_from(answer.space):
-            st.caption(f"Acceptance, on which K rests, borrowed from {plain(whose)}")
+        if acceptance_source := borrowed_from(answer.space):
+            st.caption(f"Acceptance, on which K rests, borrowed from {plain(acceptance_source)}")
 
 
 def _of_question() -> str:
@@ -312,7 +316,7 @@ def _turn(key: str, turned: dict[str, str], question: str) -> None:
         st.session_state["design_mine"] = turned[st.session_state[key]]
 
 
-def _draw_dials(found: tuple[Dial, ...], lost: float) -> None:
+def _draw_dials(answer_dials: tuple[Dial, ...], lost: float) -> None:
     """Three dials with their strips; a dial stands where the typed design says, which loses `lost`
     of the time.
 
@@ -320,12 +324,12 @@ def _draw_dials(found: tuple[Dial, ...], lost: float) -> None:
     of these: they are of one question by key and callback.
     """
     question = _of_question()
-    for column, dial in zip(st.columns(3, gap="large"), found, strict=True):
+    for column, dial in zip(st.columns(3, gap="large"), answer_dials, strict=True):
         names = [dial_value(dial, at) for at in range(len(dial.designs))]
         key = f"design_dial_{dial.name}_{question}"
         st.session_state[key] = names[dial.own]
         with column, st.container(gap="xxsmall"):
-            turned = {name: one.text for name, one in zip(names, dial.designs, strict=True)}
+            turned = {name: design.text for name, design in zip(names, dial.designs, strict=True)}
             st.select_slider(
                 _LABELS[dial.name], names, key=key, on_change=_turn, args=(key, turned, question)
             )
@@ -335,16 +339,16 @@ def _draw_dials(found: tuple[Dial, ...], lost: float) -> None:
 
 def _marks(answer: DesignAnswer, today: Costed, chosen: Costed, best: Costed | None) -> list[Mark]:
     """The baseline, the user's and the best; what stands at one place has one mark."""
-    named: list[tuple[str, str, Costed | None]] = [
+    designs: list[tuple[str, str, Costed | None]] = [
         ("today", own_name(answer.space.setup.scenario), today),
         ("mine", "mine", chosen if chosen.fits else None),
         ("best", best_name(answer), best),
     ]
-    found: dict[Experts, Mark] = {}
-    for kind, name, one in named:
-        if one is not None and one.experts not in found:
-            found[one.experts] = Mark(kind, name, today.tpot_s / one.tpot_s, one.quality)  # type: ignore[arg-type]
-    return list(found.values())
+    marks: dict[Experts, Mark] = {}
+    for kind, name, design in designs:
+        if design is not None and design.experts not in marks:
+            marks[design.experts] = Mark(kind, name, today.tpot_s / design.tpot_s, design.quality)  # type: ignore[arg-type]
+    return list(marks.values())
 
 
 def _compare(answer: DesignAnswer, today: Costed, typed: Costed, best: Costed | None) -> Chart:
@@ -374,18 +378,24 @@ def _take(
 ) -> None:
     """What to do with a design: its config.json, Serve, and, `below`, a measurement of it."""
     space = answer.space
-    own = answer.recommended
+    recommended = answer.recommended
     today = capital(own_name(space.setup.scenario))
     offered = {today: baseline_experts(space), capital(best_name(answer)): best, "Mine": chosen}
-    designs = {name: one for name, one in offered.items() if one is not None}
+    designs = {name: design for name, design in offered.items() if design is not None}
     row = st.container(horizontal=True, vertical_alignment="bottom")
     with row:
         # What the headline names: the best where it is clearly faster, else the design that is
         # kept.
-        kept = "Mine" if chosen != baseline_experts(space) else today
-        named = kept if own is None or keeps_baseline(space, own) else capital(best_name(answer))
-        which = st.segmented_control("Take", list(designs), default=named, required=True)
-    experts = designs.get(str(which), chosen)
+        unchanged_name = "Mine" if chosen != baseline_experts(space) else today
+        headline_name = (
+            unchanged_name
+            if recommended is None or keeps_baseline(space, recommended)
+            else capital(best_name(answer))
+        )
+        selected_name = st.segmented_control(
+            "Take", list(designs), default=headline_name, required=True
+        )
+    experts = designs.get(str(selected_name), chosen)
     try:
         config = experts_config(space, experts)
     except AdvisorError as error:
@@ -424,15 +434,15 @@ def _rule(answer: DesignAnswer) -> None:
         return
     batch = float(answer.space.question.batches[-1])
     st.subheader("Fastest design at equal quality, by batch", anchor=False)
-    _, k, s, _ = own = baseline_experts(answer.space)
-    shares = {"active": k / own.n_experts, "shared": s / (k + s)}
+    _, k, s, _ = baseline = baseline_experts(answer.space)
+    shares = {"active": k / baseline.n_experts, "shared": s / (k + s)}
     name = own_name(answer.space.setup.scenario)
     for column, (what, share) in zip(st.columns(2, gap="large"), shares.items(), strict=True):
         with column:
             show_plot(rule_chart(rule, what, batch, (name, share)), f"design_rule_{what}")
 
 
-def _data(answer: DesignAnswer, found: tuple[Dial, ...], pareto: Chart) -> None:
+def _data(answer: DesignAnswer, answer_dials: tuple[Dial, ...], pareto: Chart) -> None:
     """The numbers behind the page as files, each made when it is asked for, and what the laws do
     not know."""
     digest = answer.space.setup.scenario.hash
@@ -447,7 +457,7 @@ def _data(answer: DesignAnswer, found: tuple[Dial, ...], pareto: Chart) -> None:
     files: dict[str, Callable[[], str | bytes]] = {
         "best-designs.csv": best_designs,
         "dials.csv": lambda: frame_csv(
-            pd.concat([dial_chart(dial).data for dial in found]), digest
+            pd.concat([dial_chart(dial).data for dial in answer_dials]), digest
         ),
         "quality-against-speed.csv": lambda: frame_csv(pareto.data, digest),
         "rule-over-batch.csv": lambda: frame_csv(rule_table(answer.rule), digest),
@@ -460,8 +470,8 @@ def _data(answer: DesignAnswer, found: tuple[Dial, ...], pareto: Chart) -> None:
         "Remarks and what the laws do not know", key="design_remarks", on_change="rerun"
     ) as section:
         if section.open:
-            said = (accepted_from(answer.space), *answer.warnings, *answer.limits)
-            st.markdown("\n".join(f"- {plain(one)}" for one in said))
+            remarks = (accepted_from(answer.space), *answer.warnings, *answer.limits)
+            st.markdown("\n".join(f"- {plain(remark)}" for remark in remarks))
 
 
 @st.fragment
@@ -483,11 +493,11 @@ def view(scenario: Scenario) -> None:
     best = None if space.best is None else costed(space, experts_of(space, space.best))
     with st.container(key="design_head"):
         _head(scenario, answer, problem, mine_text(space, today, typed))
-    found = dials(answer.space, chosen)
+    answer_dials = dials(answer.space, chosen)
     with st.container(key="design_dials"):
-        _draw_dials(found, time_lost(typed, best))
+        _draw_dials(answer_dials, time_lost(typed, best))
     pareto = _compare(answer, today, typed, best)
     _rule(answer)
     draw_targets(scenario, asked())
-    _data(answer, found, pareto)
+    _data(answer, answer_dials, pareto)
     write_settings()

@@ -53,10 +53,10 @@ def _fits(_sweep: ProfilerSweep, sha256: str) -> tuple[tuple[SweepFit, ...] | No
 
 def _choose() -> None:
     """Choice of device and preset, the plan of the sweep, and the button that starts it."""
-    found = tried(_devices)
-    if not found:
+    devices = tried(_devices)
+    if not devices:
         return
-    names = {item["label"]: item["name"] for item in found}
+    names = {entry["label"]: entry["name"] for entry in devices}
     device = st.selectbox(
         "Device", list(names), format_func=lambda key: f"{key}: {names[key]}", key="profile_device"
     )
@@ -68,8 +68,7 @@ def _choose() -> None:
         return
     st.markdown(
         f"About **{facts['estimate_s']:,.0f} s** for {len(facts['blocks'])} blocks; it stops by "
-        "itself at "
-        f"{facts['limit_s']:,.0f} s. Keep the machine idle; other load distorts timings."
+        f"itself at {facts['limit_s']:,.0f} s. Keep the machine idle; other load distorts timings."
     )
     with st.expander("The plan"):
         show_table(Table(_PLAN, facts["blocks"]))
@@ -193,8 +192,7 @@ def draw_engine_run(
     first = "" if config is None else f"With {plain(of)}, the model's config.json, in this folder. "
     st.caption(
         f"{first}It runs vLLM with made-up weights: make engine installs one for processors "
-        "(--context 32 there); "
-        "on a GPU name your own with --engine-python, and --hardware."
+        "(--context 32 there); on a GPU name your own with --engine-python, and --hardware."
     )
     if not runs.engine_python() or runs.refusal(
         st.get_option("server.address"), st.context.url, engine=True
@@ -211,8 +209,8 @@ def draw_engine_run(
             context = st.text_input("Context", context, key="engine_context")
         st.caption(
             "vLLM, made-up weights, random drafts, at most 5 min. The rows are kept as "
-            f"{plain(scenario.hardware_id)}, "
-            "the accelerator in the bar: let that be this machine, and keep it idle."
+            f"{plain(scenario.hardware_id)}, the accelerator in the bar: let that be this "
+            "machine, and keep it idle."
         )
         if st.button("Measure", icon=":material/speed:", key="engine_start"):
             _start_or_say(
@@ -276,8 +274,7 @@ def _engine_result(run: ProfilerRun, scenario: Scenario) -> None:
         )
         st.caption(
             f"Points: measured, T_plain / T_round times {acceptance.accepted_length[k]:.2f} "
-            "tokens a round. "
-            "Random drafts: no drafter's own time is in them."
+            "tokens a round. Random drafts: no drafter's own time is in them."
         )
     for reason in use.result.reasons_against:
         st.warning(plain(reason), icon=":material/help:")

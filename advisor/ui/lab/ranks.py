@@ -117,20 +117,20 @@ def _question(setup: Setup) -> tuple[str, str, int]:
     """What an answer is to: the scenario, the trace or loads that are counted on, and the copies
     chosen."""
     # What using an answer changes in the scenario is left out, so that the answer stays on screen.
-    asked = setup.scenario.on_assumed_ranks()
+    scenario = setup.scenario.on_assumed_ranks()
     if (trace := _trace_of(setup)) is None:
-        return asked.hash, _loads(setup) or "", _copies(setup)
-    return asked.model_copy(update={"routing": "auto"}).hash, trace.digest, _copies(setup)
+        return scenario.hash, _loads(setup) or "", _copies(setup)
+    return scenario.model_copy(update={"routing": "auto"}).hash, trace.digest, _copies(setup)
 
 
 def answer(setup: Setup) -> RanksAnswer | None:
     """The answer counted for this scenario, trace and copies, or None. One of another trace is
     dropped."""
-    found = _ANSWER.result
-    asked = _question(setup)
-    if found is not None and found[0][1] != asked[1]:
+    last_answer = _ANSWER.result
+    question = _question(setup)
+    if last_answer is not None and last_answer[0][1] != question[1]:
         _ANSWER.forget()
-    return found[1] if found is not None and found[0] == asked else None
+    return last_answer[1] if last_answer is not None and last_answer[0] == question else None
 
 
 def last(setup: Setup) -> tuple[str, RanksAnswer] | None:
@@ -140,10 +140,10 @@ def last(setup: Setup) -> tuple[str, RanksAnswer] | None:
     Another page does not know the copies that are chosen in Lab. None where none was counted, or
     for another.
     """
-    found = _ANSWER.result
-    if found is None or found[0][:2] != _question(setup)[:2]:
+    last_answer = _ANSWER.result
+    if last_answer is None or last_answer[0][:2] != _question(setup)[:2]:
         return None
-    return "/".join(map(str, found[0])), found[1]
+    return "/".join(map(str, last_answer[0])), last_answer[1]
 
 
 def basis(setup: Setup) -> str:
@@ -153,11 +153,11 @@ def basis(setup: Setup) -> str:
             "Counts on your trace: balanced layouts are planned on one half of it and judged on "
             "the other."
         )
-    if own := _own_loads(setup):
-        layers, experts = loads_shape(own)
+    if file_loads := _own_loads(setup):
+        layers, experts = loads_shape(file_loads)
         return (
-            f"Counts on your table of loads, {layers} layers of {experts} experts, which is "
-            "taken to stay as it is."
+            f"Counts on your table of loads, {layers} layers of {experts} experts, which is taken "
+            "to stay as it is."
         )
     if setup.scenario.expert_loads is not None:
         return "Counts on the loads that the scenario carries, which are taken to stay as they are."
@@ -167,8 +167,8 @@ def basis(setup: Setup) -> str:
     if trace is not None and moe is not None:
         return (
             f"Your trace is not counted: it is of {trace.fit.n_experts} experts and "
-            f"{setup.architecture.name} has "
-            f"{moe.n_experts}. Instead, {preset}; choose the model of the trace in the bar."
+            f"{setup.architecture.name} has {moe.n_experts}. Instead, {preset}; choose the model "
+            "of the trace in the bar."
         )
     if LOADS_FILE.result:
         of = loads_shape(LOADS_FILE.result)[1]
@@ -205,11 +205,11 @@ def draw_ranks_panel(advice: Advice) -> None:
         args=(setup,),
     )
     show_problem(_ANSWER.problem)
-    found = answer(setup)
-    if found is None:
+    counted_layouts = answer(setup)
+    if counted_layouts is None:
         st.caption(basis(setup))
         return
-    _shown(found, advice)
+    _shown(counted_layouts, advice)
 
 
 def _shown(answer: RanksAnswer, advice: Advice) -> None:

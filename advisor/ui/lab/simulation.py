@@ -67,10 +67,10 @@ def simulation_for(
     Any change on the page ends a running simulation, as every rerun does. Raises AdvisorError when
     the trace cannot be read.
     """
-    kept: dict[object, SimulationReport] = st.session_state.setdefault("simulations", {})
+    reports: dict[object, SimulationReport] = st.session_state.setdefault("simulations", {})
     key = (scenario.model_dump_json(), choice.key, plan, warm)
-    if key in kept:
-        return kept[key]
+    if key in reports:
+        return reports[key]
     if st.session_state.get("cancelled_simulation") == key:
         st.info("The simulation was cancelled.", icon=":material/cancel:")
         st.button("Simulate", on_click=st.session_state.pop, args=("cancelled_simulation",))
@@ -84,9 +84,9 @@ def simulation_for(
     process = process_of(choice.kind, costs, advice.k_by_batch, steps, **passages)
     report = simulate_policies(costs, advice.k_by_batch, process, plan, on_policy=watch)
     place.empty()
-    while len(kept) >= _KEPT_SIMULATIONS:
-        del kept[next(iter(kept))]
-    kept[key] = report
+    while len(reports) >= _KEPT_SIMULATIONS:
+        del reports[next(iter(reports))]
+    reports[key] = report
     return report
 
 
@@ -129,7 +129,7 @@ def process_choice() -> ProcessChoice | None:
         )
         return ProcessChoice(kind, spread, tokens)
     if kind == "trace":
-        given = st.file_uploader(
+        trace_file = st.file_uploader(
             (
                 "Accepted drafts per step: JSON ([[3, 0, 2], [1, 1]]) or CSV (columns accepted, "
                 "request)"
@@ -140,8 +140,8 @@ def process_choice() -> ProcessChoice | None:
         )
         return (
             None
-            if given is None
-            else ProcessChoice(kind, file_name=given.name, data=given.getvalue())
+            if trace_file is None
+            else ProcessChoice(kind, file_name=trace_file.name, data=trace_file.getvalue())
         )
     return ProcessChoice(kind)
 
@@ -199,6 +199,5 @@ def draw_simulation() -> None:
         )
     st.caption(
         "Decode iterations only: prefill takes no time here. The oracle sees each step's outcome "
-        "beforehand; as slots "
-        "empty at the end of a run a single K may still pass it."
+        "beforehand; as slots empty at the end of a run a single K may still pass it."
     )

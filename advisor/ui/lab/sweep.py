@@ -129,14 +129,14 @@ def _map(kept: KeptSweep, limit: float | None, scenario: Scenario) -> None:
         with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
             x = _choose("Across", free, now.axes[0], f"sweep_x_{kept.digest}")
             y = _choose(
-                "Down", [one for one in free if one != x], now.axes[1], f"sweep_y_{kept.digest}"
+                "Down", [axis for axis in free if axis != x], now.axes[1], f"sweep_y_{kept.digest}"
             )
             fixed = _fixed(kept, x, y, scenario)
         SHOWN.put(Shown(kept.digest, limit, (x, y), fixed))
-        found = sweep_map(frame, x, y, fixed)
-        st.caption(plain(map_text(found)))
-        show_chart(sweep_chart(found), "sweep_map", scenario)
-        rows = best_rows(frame, found)
+        speedup_map = sweep_map(frame, x, y, fixed)
+        st.caption(plain(map_text(speedup_map)))
+        show_chart(sweep_chart(speedup_map), "sweep_map", scenario)
+        rows = best_rows(frame, speedup_map)
     _table(cells_table(rows, free), kept, "cells")
 
 
@@ -159,9 +159,14 @@ def _fixed(kept: KeptSweep, x: str, y: str, scenario: Scenario) -> dict[str, Any
     for name, (values, chosen) in settled.items():
         key = f"sweep_at_{name}_{kept.digest}"
         st.session_state[key] = chosen
-        shown = functools.partial(setting_text, name)
+        format_value = functools.partial(setting_text, name)
         st.selectbox(
-            label(name), values, key=key, format_func=shown, width=190, persist_state="session"
+            label(name),
+            values,
+            key=key,
+            format_func=format_value,
+            width=190,
+            persist_state="session",
         )
     return {name: chosen for name, (_, chosen) in settled.items()}
 
@@ -174,14 +179,14 @@ def _table(table: Table[Any], kept: KeptSweep, name: str) -> None:
     if place is None or pd.isna(place):
         st.caption("Pick a row to open it as the scenario in the bar.")
         return
-    one = kept.sweep.frame.loc[int(place)]
-    what = plain(f"{one['model_id']} on {one['hardware_id']}")
+    row = kept.sweep.frame.loc[int(place)]
+    what = plain(f"{row['model_id']} on {row['hardware_id']}")
     st.button(
-        f"Open {what} at batch {one['batch_size']:,} in the bar",
+        f"Open {what} at batch {row['batch_size']:,} in the bar",
         key=f"{key}_open",
         icon=":material/input:",
         on_click=_open,
-        args=({field: one[field] for field in SETTINGS},),
+        args=({field: row[field] for field in SETTINGS},),
     )
 
 
@@ -211,11 +216,11 @@ def draw_sweep_panel(scenario: Scenario) -> None:
             "session."
         ),
     )
-    kept = KEPT.result
+    session_sweep = KEPT.result
     if problem := KEPT.problem:
-        before = " The sweep below is the one from before." if kept is not None else ""
+        before = " The sweep below is the one from before." if session_sweep is not None else ""
         st.error(plain(f"{problem}.{before}"), icon=":material/error:")
-    with st.expander("Compute a sweep", expanded=kept is None):
+    with st.expander("Compute a sweep", expanded=session_sweep is None):
         st.caption("Give any setting several values, run the command, and open the result here.")
         text = plan_of(scenario).text
         st.code(text, language=None)
@@ -225,8 +230,8 @@ def draw_sweep_panel(scenario: Scenario) -> None:
             language=None,
             wrap_lines=True,
         )
-    if kept is not None:
-        draw_sweep_answers(kept, scenario)
+    if session_sweep is not None:
+        draw_sweep_answers(session_sweep, scenario)
 
 
 def plan_of(scenario: Scenario) -> SweepPlan:
@@ -235,14 +240,14 @@ def plan_of(scenario: Scenario) -> SweepPlan:
     A model or accelerator of one's own stands there by its file. Loads, copies of experts and a
     refit take no part: a plan cannot state them.
     """
-    own = {owner for document, owner in DOCUMENTS.items() if getattr(scenario, document)}
+    file_fields = {owner for document, owner in DOCUMENTS.items() if getattr(scenario, document)}
     rows = [FIELDS[name] for name in SETTINGS if name not in ("batch_size", *RANK_FIELDS)]
     values = {row.name: getattr(scenario, row.name) for row in rows}
     stated = {
         row.name for row in rows if row.is_required or row.needed or values[row.name] != row.default
     }
     axes = {
-        name: (f"{value}.json" if name in own else value,)
+        name: (f"{value}.json" if name in file_fields else value,)
         for name, value in values.items()
         if name in stated
     }
@@ -251,16 +256,18 @@ def plan_of(scenario: Scenario) -> SweepPlan:
 
 def _take() -> None:
     """Callback: read the files; a sweep that cannot be read leaves the session as it was."""
-    given = [(item.name, item.getvalue()) for item in st.session_state.get(_FILES) or []]
-    if given:
-        KEPT.take(_read, given)
+    uploaded_files = [
+        (upload.name, upload.getvalue()) for upload in st.session_state.get(_FILES) or []
+    ]
+    if uploaded_files:
+        KEPT.take(_read, uploaded_files)
     else:
         KEPT.put(KEPT.result)
 
 
-def _read(given: list[tuple[str, bytes]]) -> KeptSweep:
-    names = given[0][0] if len(given) == 1 else counted(len(given), "file")
-    content = b"".join(hashlib.sha256(data).digest() for _, data in given)
+def _read(files: list[tuple[str, bytes]]) -> KeptSweep:
+    names = files[0][0] if len(files) == 1 else counted(len(files), "file")
+    content = b"".join(hashlib.sha256(data).digest() for _, data in files)
     return KeptSweep(
-        read_sweep(given, MAX_ROWS), hashlib.sha256(content).hexdigest()[:12], f"From {names}"
+        read_sweep(files, MAX_ROWS), hashlib.sha256(content).hexdigest()[:12], f"From {names}"
     )

@@ -17,15 +17,16 @@ from advisor.answers.diagnosis.diagnose import diagnose
 from advisor.answers.diagnosis.facts import Run, read_servers
 from advisor.answers.diagnosis.quantities import limit_suspected
 from advisor.answers.diagnosis.runs import UserFile
+from advisor.answers.outcome import outcome_of, with_tried
 from advisor.answers.own_gap import SWITCH_OFF
-from advisor.answers.summary import likely_text, place_text, unlaunched_text
 from advisor.catalog.models import model_meant, resolve_model_name
 from advisor.measured.ingest.columns import COLUMNS
 from advisor.measured.points import for_users
 from advisor.predict.scenario import Scenario, build_scenario
 from advisor.predict.scenario_fields import MAX_BATCH, MAX_DRAFT
+from advisor.show.phrases.answer import BOOK
 from advisor.show.table import Table, matrix
-from advisor.show.words.answer import DRAFTS
+from advisor.show.words.answer import DRAFTS, place_text
 from advisor.show.words.diagnosis import DiagnosisFinding, DiagnosisView, Remedy, view_of
 from advisor.text import counted
 from advisor.ui.measure.session import FILES, FROM_SCENARIO, filled_in, of_scenario
@@ -59,39 +60,43 @@ def given() -> tuple[UserFile, ...]:
 def launched(files: Sequence[bytes]) -> dict[str, str]:
     """Names by column of the one server that launch lines in some files start. Empty without one,
     or with several."""
-    told: list[dict[str, str]] = []
+    servers: list[dict[str, str]] = []
     for data in files:
         for _, facts in read_servers(data.decode("utf-8", errors="replace")):
             if facts.get("launch_line") and facts.get("model_id"):
                 stated = {
                     name: str(facts[name]) for name in FROM_SCENARIO if facts.get(name) is not None
                 }
-                named = resolve_model_name(stated["model_id"])
+                resolved_model = resolve_model_name(stated["model_id"])
                 stated["model_id"] = model_meant(stated["model_id"]) or ""
                 stated |= {
                     name: str(facts[name])
                     for name in ("kv_dtype", "engine_version")
                     if facts.get(name)
                 }
-                if named is not None:
+                if resolved_model is not None:
                     stated["weight_dtype"] = (
-                        facts.get("weight_dtype") or named.weight_format or ""
+                        facts.get("weight_dtype") or resolved_model.weight_format or ""
                     )  # "": as stored
-                told.append(
+                servers.append(
                     {
                         name: value
                         for name, value in stated.items()
                         if value or name == "weight_dtype"
                     }
                 )
-    servers = {one.get("model_id", "") for one in told}
-    return {name: value for one in told for name, value in one.items()} if len(servers) == 1 else {}
+    served_models = {server.get("model_id", "") for server in servers}
+    return (
+        {name: value for server in servers for name, value in server.items()}
+        if len(served_models) == 1
+        else {}
+    )
 
 
 def forget() -> None:
     """Drop files and diagnosis."""
-    for kept in (_GIVEN, VIEW, _OF, _TOLD, COMPLAINT):
-        kept.forget()
+    for session_value in (_GIVEN, VIEW, _OF, _TOLD, COMPLAINT):
+        session_value.forget()
 
 
 def diagnosed(scenario: Scenario) -> DiagnosisView | None:
@@ -101,11 +106,11 @@ def diagnosed(scenario: Scenario) -> DiagnosisView | None:
     # scenario.
     columns = {file.name: file.columns for file in FILES.result}
     files = [replace(file, columns=columns.get(file.name, {})) for file in _GIVEN.result]
-    asked = files, {**_TOLD.result, **filled_in()}, scenario
-    if _OF.result != asked:
+    inputs = files, {**_TOLD.result, **filled_in()}, scenario
+    if _OF.result != inputs:
         VIEW.forget()
-        VIEW.take(_diagnosed, *asked)
-        _OF.put(asked)
+        VIEW.take(_diagnosed, *inputs)
+        _OF.put(inputs)
     return VIEW.result
 
 
@@ -124,26 +129,28 @@ _OF_BAR = (
 def _diagnosed(
     files: list[UserFile], values: Mapping[str, str], scenario: Scenario
 ) -> DiagnosisView:
-    own = scenario.model_config_json
-    configs = {} if own is None else {scenario.model_id: own}
-    said = {
-        name: str(value) for name in _OF_BAR if (value := of_scenario(name, scenario)) is not None
-    }
+    config = scenario.model_config_json
+    configs = {} if config is None else {scenario.model_id: config}
+    bar_values = {}
+    for name in _OF_BAR:
+        value = of_scenario(name, scenario)
+        if value is not None:
+            bar_values[name] = str(value)
     if scenario.hardware_json is not None:
-        said.pop("hardware_id", None)
-    found = diagnose(
-        files, values, configs=configs, otherwise=said, source="the bar", scenario=scenario
+        bar_values.pop("hardware_id", None)
+    diagnosis = diagnose(
+        files, values, configs=configs, otherwise=bar_values, source="the bar", scenario=scenario
     )
-    reasons = tuple(map(for_users, found.not_compared))
-    return view_of(replace(found, sentence=for_users(found.sentence), not_compared=reasons))
+    reasons = tuple(map(for_users, diagnosis.not_compared))
+    return view_of(replace(diagnosis, sentence=for_users(diagnosis.sentence), not_compared=reasons))
 
 
 def draw_alone(scenario: Scenario, heading: Heading) -> None:
     """The diagnosis as the page's first panel."""
-    found = diagnosed(scenario)
-    heading("Nothing to diagnose" if found is None else plain(found.title))
+    view = diagnosed(scenario)
+    heading("Nothing to diagnose" if view is None else plain(view.title))
     show_problem(VIEW.problem)
-    draw(found, scenario)
+    draw(view, scenario)
 
 
 _ASKED = {
@@ -165,7 +172,9 @@ def _ask(unsaid: Sequence[str], k: str = "") -> None:
         st.container(horizontal=True, vertical_alignment="bottom", gap="small"),
     ):
         for name in names:
-            title = f"{COLUMNS['points'][name].title}{f' at K = {k}, from the log' * bool(k)}"
+            title = COLUMNS["points"][name].title
+            if k:
+                title += f" at K = {k}, from the log"
             st.number_input(
                 title, *_ASKED[name], value=None, key=f"unsaid_{name}", width=280 if k else 180
             )
@@ -175,28 +184,28 @@ def _ask(unsaid: Sequence[str], k: str = "") -> None:
 
 
 def _tell(names: Sequence[str], k: str) -> None:
-    said = {
-        name: f"{value:g}"
-        for name in names
-        if (value := st.session_state.get(f"unsaid_{name}")) is not None
-    }
-    if "accepted_length" in said:
-        said["accepted_length"] += f"@{k}"
-        use_length(said["accepted_length"])
-    _TOLD.put({**_TOLD.result, **said})
+    answers = {}
+    for name in names:
+        value = st.session_state.get(f"unsaid_{name}")
+        if value is not None:
+            answers[name] = f"{value:g}"
+    if "accepted_length" in answers:
+        answers["accepted_length"] += f"@{k}"
+        use_length(answers["accepted_length"])
+    _TOLD.put({**_TOLD.result, **answers})
 
 
 def draw_complaint(scenario: Scenario, heading: Heading) -> None:
     """First suspect and prediction of the bar's server at a complaint's batch, and what decides
     it."""
-    told = COMPLAINT.result or {}
-    k = int(told.get("draft_tokens_k", 0))
+    complaint = COMPLAINT.result or {}
+    k = int(complaint.get("draft_tokens_k", 0))
     changes = {
-        "batch_size": told.get("batch_size", scenario.batch_size),
+        "batch_size": complaint.get("batch_size", scenario.batch_size),
         "k_max": max(k, scenario.k_max),
     }
     length = None
-    if (count := told.get("accepted_length")) and scenario.drafter_id != "none":
+    if (count := complaint.get("accepted_length")) and scenario.drafter_id != "none":
         length = f"{count}@{k or max(DEFAULT_K, math.ceil(float(count)) - 1)}"
         changes["acceptance"] = length
     advice = advice_or_stop(
@@ -217,9 +226,10 @@ def draw_complaint(scenario: Scenario, heading: Heading) -> None:
     }
     if suspect := limit_suspected(Run(run)):
         st.markdown(f"**{plain(suspect)}**")
-    said = unlaunched_text(advice) or likely_text(advice, k)
+    facts = with_tried(outcome_of(advice), rows[k]).facts
+    explanation = BOOK.say("picked", facts)
     accepts = f", accepted length {length}" if length else ""
-    st.markdown(plain(f"{' '.join(place_text(advice))}{accepts}. {said[:1].upper()}{said[1:]}"))
+    st.markdown(plain(f"{' '.join(place_text(advice))}{accepts}. {explanation}"))
     last = max(k, *(row.n_draft for row in rows if row.recommended))
     show_table(Table(DRAFTS, rows[: last + 1]))
     st.caption(
@@ -260,9 +270,9 @@ def draw_step(found: DiagnosisView, scenario: Scenario, *, filled: bool) -> None
         _remedy_button(found.remedy, scenario, "primary" if filled else "secondary")
 
 
-def _draw_command(found: DiagnosisView) -> None:
-    if found.command is not None:
-        _COMMAND(key="launch_command", data=dict(found.command))
+def _draw_command(view: DiagnosisView) -> None:
+    if view.command is not None:
+        _COMMAND(key="launch_command", data=dict(view.command))
 
 
 def draw(
@@ -281,16 +291,18 @@ def draw(
     """
     if found is None:
         return
-    rest = found.sentence.removeprefix(f"{found.title}: ").replace(found.cause or "\n", "")
-    said = re.split(r"(?<=[.:]) +(?=[A-Z])", f"{rest[:1].upper()}{rest[1:]}".strip())
-    do = decision or found.until
-    do = "" if found.title.startswith(SWITCH_OFF) and do.startswith(SWITCH_OFF) else do
+    explanation = found.sentence.removeprefix(f"{found.title}: ").replace(found.cause or "\n", "")
+    sentences = re.split(
+        r"(?<=[.:]) +(?=[A-Z])", f"{explanation[:1].upper()}{explanation[1:]}".strip()
+    )
+    action = decision or found.until
+    action = "" if found.title.startswith(SWITCH_OFF) and action.startswith(SWITCH_OFF) else action
     is_far = found.unfit is not None or (
         found.remedy is not None and found.remedy.is_far
     )  # that is asked first
-    first = (said[0], found.cause, do) if is_far else (do, found.cause, said[0])
+    first = (sentences[0], found.cause, action) if is_far else (action, found.cause, sentences[0])
     st.markdown("  \n".join(f"**{plain(text)}**" for text in first if text))
-    st.caption(plain(" ".join(said[1:])))
+    st.caption(plain(" ".join(sentences[1:])))
     if found.unfit is not None and found.unfit.formats:
         _ask_format(found.unfit, scenario)
     if step:
@@ -312,9 +324,9 @@ def draw(
             _remedy_button(found.remedy, scenario, "primary" if filled else "secondary")
         if not found.remedy.is_far:
             _predicted(found.remedy)
-    for number, one in enumerate(found.findings):
+    for number, finding in enumerate(found.findings):
         with st.container(border=True, key=f"finding_{number}"):
-            _finding(one)
+            _finding(finding)
     if found.comparisons:
         with st.expander("Measured beside predicted"):
             for title, table in found.comparisons[:_SHOWN_RUNS]:
@@ -348,29 +360,29 @@ _OF_THE_RUN = (
 )
 
 
-def _predicted(found: Remedy) -> None:
+def _predicted(remedy: Remedy) -> None:
     """What each K is predicted to give by batch."""
-    st.caption(plain(found.said))
-    show_table(found.table)
+    st.caption(plain(remedy.said))
+    show_table(remedy.table)
 
 
 def _remedy_button(
-    found: Remedy, scenario: Scenario, kind: Literal["primary", "secondary"]
+    remedy: Remedy, scenario: Scenario, kind: Literal["primary", "secondary"]
 ) -> None:
-    own = {name: getattr(found.scenario, name) for name in _OF_THE_RUN}
-    if own["engine"] == scenario.engine:
-        own["engine_version"] = own["engine_version"] or scenario.engine_version
-    if found.n_draft is None:
+    settings = {name: getattr(remedy.scenario, name) for name in _OF_THE_RUN}
+    if settings["engine"] == scenario.engine:
+        settings["engine_version"] = settings["engine_version"] or scenario.engine_version
+    if remedy.n_draft is None:
         return
-    own["k_max"] = max(scenario.k_max, found.n_draft)
-    own |= {"acceptance": found.acceptance} if found.own_length else {}
-    at = f"batch {found.scenario.batch_size:,}"
+    settings["k_max"] = max(scenario.k_max, remedy.n_draft)
+    settings |= {"acceptance": remedy.acceptance} if remedy.own_length else {}
+    at = f"batch {remedy.scenario.batch_size:,}"
     label = (
-        f"Open K = {found.n_draft} at {at} on Serve"
-        if found.n_draft
+        f"Open K = {remedy.n_draft} at {at} on Serve"
+        if remedy.n_draft
         else f"Open {at} on Serve: no drafts"
     )
-    mended = scenario.model_copy(update=own), found.acceptance if found.own_length else None
+    mended = scenario.model_copy(update=settings), remedy.acceptance if remedy.own_length else None
     st.button(label, key="open_mended", type=kind, on_click=_open, args=mended)
 
 
@@ -380,22 +392,28 @@ def _open(mended: Scenario, acceptance: str | None) -> None:
     TO_SERVE.put(True)
 
 
-def _finding(one: DiagnosisFinding) -> None:
+def _finding(finding: DiagnosisFinding) -> None:
     """One card: what, what to do, why, on which evidence."""
-    st.markdown(f"**{plain(one.title[0].upper() + one.title[1:])}.** Instead: {plain(one.fix)}")
-    lines = [f"In {one.where}", *one.evidence, *(f"Differs: {text}" for text in one.differs)]
+    st.markdown(
+        f"**{plain(finding.title[0].upper() + finding.title[1:])}.** Instead: {plain(finding.fix)}"
+    )
+    lines = [
+        f"In {finding.where}",
+        *finding.evidence,
+        *(f"Differs: {text}" for text in finding.differs),
+    ]
     st.caption(
-        f"{plain(one.because[0].upper() + one.because[1:])}.\n"
-        + "\n".join(f"- {plain(line)}" for line in [*lines, f"Source: {one.source}"])
+        f"{plain(finding.because[0].upper() + finding.because[1:])}.\n"
+        + "\n".join(f"- {plain(line)}" for line in [*lines, f"Source: {finding.source}"])
     )
 
 
-def _checks(found: DiagnosisView) -> None:
+def _checks(view: DiagnosisView) -> None:
     """Folded: rules that found nothing, rules that lack data, and what was read."""
     with st.expander(
-        f"{counted(len(found.clean), 'check')} passed, {len(found.not_judged)} need more input"
+        f"{counted(len(view.clean), 'check')} passed, {len(view.not_judged)} need more input"
     ):
-        show_table(matrix(("Not checked", "Needs"), found.not_judged, "ll"))
-        if found.clean:
-            st.markdown("**Ruled out**  \n" + "  \n".join(map(plain, found.clean)))
-        st.markdown("\n".join(f"- {plain(note)}" for note in found.notes))
+        show_table(matrix(("Not checked", "Needs"), view.not_judged, "ll"))
+        if view.clean:
+            st.markdown("**Ruled out**  \n" + "  \n".join(map(plain, view.clean)))
+        st.markdown("\n".join(f"- {plain(note)}" for note in view.notes))

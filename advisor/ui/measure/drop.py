@@ -89,8 +89,7 @@ LABEL = "Drop anything: benchmark CSV or JSON, server log, launch line, config.j
 MAX_PASTED = 1_000_000  # characters; longer logs are given as files
 _HELP = (
     "Files of one sweep together, plain runs among them. Also a routing trace, loads of experts, "
-    "/metrics or a list of "
-    "acceptance rates, a power log. Everything stays in this session."
+    "/metrics or a list of acceptance rates, a power log. Everything stays in this session."
 )
 KINDS: Kept[tuple[tuple[str, Kind], ...]] = Kept("_dropped_kinds", tuple)
 """Name and kind of each file given."""
@@ -106,9 +105,8 @@ _CLEARED: Kept[int] = Kept("_drops_cleared", int)
 
 _PASTE = (
     "No run was found in the text. Paste the launch line (vllm serve ..., python -m "
-    "sglang.launch_server ...), both "
-    "numbers in words (TPOT 18 ms without, 24 ms with MTP at concurrency 64), a benchmark's "
-    "output or a table."
+    "sglang.launch_server ...), both numbers in words (TPOT 18 ms without, 24 ms with MTP at "
+    "concurrency 64), a benchmark's output or a table."
 )
 
 
@@ -149,39 +147,37 @@ def draw_drop_zone(scenario: Scenario) -> None:
                 "bench_template",
                 quiet=True,
             )
-    kept = (traces.TRACE, traces.RATES, traces.POWER)
+    session_values = (traces.TRACE, traces.RATES, traces.POWER)
     if session.problem("file") and any(file.half_read for file in session.FILES.result):
         st.info(
             "Some columns are guessed by their names: confirm them below.", icon=":material/help:"
         )
     else:
         show_problem(session.problem("file"))
-    for one in kept:
-        show_problem(one.problem)
+    for session_value in session_values:
+        show_problem(session_value.problem)
     unsaid, open_ = _UNSAID.result
     notices = [
         *_SAID.result,
         *session.NOTES.result,
         *([open_] if unsaid == scenario.hardware_id else []),
     ]
-    gpus = FROM_BAR.result.get("gpu_count", 1)
-    shown = (
-        ("model_id", model_name),
-        ("hardware_id", lambda chip: f"{f'{gpus} × ' * (gpus > 1)}{hardware_called(chip)}"),
-    )
-    if named := [
-        called(FROM_BAR.result[name]) for name, called in shown if name in FROM_BAR.result
-    ]:
+    bar_names = []
+    if "model_id" in FROM_BAR.result:
+        bar_names.append(model_name(FROM_BAR.result["model_id"]))
+    if "hardware_id" in FROM_BAR.result:
+        gpus = FROM_BAR.result.get("gpu_count", 1)
+        gpu_count = f"{gpus} × " if gpus > 1 else ""
+        bar_names.append(f"{gpu_count}{hardware_called(FROM_BAR.result['hardware_id'])}")
+    if bar_names:
         is_start = (scenario.model_id, scenario.hardware_id) == (
             START["model_id"],
             START["hardware_id"],
         )
-        notices.append(
-            "Read as "
-            f"{' on '.join(named)}{': set or paste yours' if is_start else ', from the bar'}."
-        )
-    for said in notices:
-        st.info(plain(said))
+        origin = ": set or paste yours" if is_start else ", from the bar"
+        notices.append(f"Read as {' on '.join(bar_names)}{origin}.")
+    for notice in notices:
+        st.info(plain(notice))
 
 
 _SENTENCE = "48 concurrent requests: 1,900 tokens/s without drafts, 1,450 with K = 3"
@@ -212,47 +208,54 @@ def draw_what_goes_in() -> None:
 
 def _take_text(scenario: Scenario) -> None:
     text = str(st.session_state.get("drop_text") or "")
-    said = [unread] if (unread := unread_text(text)) else []
-    for kept in (_SAID, _UNSAID, NOTES):
-        kept.forget()
+    unread = unread_text(text)
+    notices = [unread] if unread else []
+    for session_value in (_SAID, _UNSAID, NOTES):
+        session_value.forget()
     if text.strip() and is_prose(text):
-        told = complaint_of(text)
-        named = said_in(text) if told is None else told
-        if told is not None or not named:  # a server's name alone is that of what stands
+        complaint = complaint_of(text)
+        stated = said_in(text) if complaint is None else complaint
+        if complaint is not None or not stated:  # a server's name alone is that of what stands
             diagnosis.forget()
-            KINDS.put(tuple(one for one in KINDS.result if one[1] != "server"))
-            session.complain("file", "" if told is not None else _PASTE)
-            diagnosis.COMPLAINT.put(told)
+            KINDS.put(tuple((name, kind) for name, kind in KINDS.result if kind != "server"))
+            session.complain("file", "" if complaint is not None else _PASTE)
+            diagnosis.COMPLAINT.put(complaint)
         _PASTED.put(_PASTED.result + 1)  # closes it: what is wrong stands below
-        said += _set_bar(named, scenario)[1]
+        notices += _set_bar(stated, scenario)[1]
     elif text.strip():
         _PASTED.put(_PASTED.result + 1)
         data = text.encode("utf-8", errors="replace")
         kind = kind_of(PASTED, data)
         if kind == "benchmark" and pairs_of(text):
             scenario, as_told = _set_bar(said_in(text), scenario)
-            said += as_told
+            notices += as_told
         # A diagnosis is of both: numbers that stand, for a launch line that is pasted, or the line
         # for numbers.
         before = dict(KINDS.result)
         others = {*_OF_RUNS} - {kind}
         beside = [
-            one for one in diagnosis.given() if kind in _OF_RUNS and before.get(one.name) in others
+            file
+            for file in diagnosis.given()
+            if kind in _OF_RUNS and before.get(file.name) in others
         ]
-        taken = any(one.name == PASTED for one in beside)
+        taken = any(file.name == PASTED for file in beside)
         take({f"{PASTED} (2)" if taken else PASTED: data}, scenario, beside)
         st.session_state["drop_text"] = ""  # the next text is not put behind it
-    _SAID.put((*_SAID.result, *said))
+    _SAID.put((*_SAID.result, *notices))
 
 
-def _set_bar(told: Mapping[str, str], scenario: Scenario) -> tuple[Scenario, list[str]]:
+def _set_bar(stated: Mapping[str, str], scenario: Scenario) -> tuple[Scenario, list[str]]:
     """Make the server that a text or launch line names that of the bar. It, and a sentence that
     says so or why not."""
-    found, problem = attempt(session.scenario_told, told, scenario) if told else (None, "")
-    if found is None or found == scenario:
-        whose = "" if "model_id" in told else "your model is not said, and "
-        return scenario, [f"The bar is not set to your server: {whose}{problem}"] if problem else []
-    show_other(found)
+    server_scenario, problem = (
+        attempt(session.scenario_told, stated, scenario) if stated else (None, "")
+    )
+    if server_scenario is None or server_scenario == scenario:
+        if not problem:
+            return scenario, []
+        model_remark = "" if "model_id" in stated else "your model is not said, and "
+        return scenario, [f"The bar is not set to your server: {model_remark}{problem}"]
+    show_other(server_scenario)
     of_server = (
         *session.FROM_SCENARIO,
         "weight_dtype",
@@ -261,22 +264,25 @@ def _set_bar(told: Mapping[str, str], scenario: Scenario) -> tuple[Scenario, lis
         "gpu_count",
         "batch_size",
     )
-    named = [_briefly(name, told[name]) for name in of_server if told.get(name)]
-    if "hardware_id" not in told:
-        as_it_was = f"Accelerator not said: {hardware_label(found.hardware_id)} as it was."
-        _UNSAID.put((found.hardware_id, as_it_was))
-    return found, [f"The bar is set to your server: {', '.join(named)}."]
+    settings = [_briefly(name, stated[name]) for name in of_server if stated.get(name)]
+    if "hardware_id" not in stated:
+        as_it_was = (
+            f"Accelerator not said: {hardware_label(server_scenario.hardware_id)} as it was."
+        )
+        _UNSAID.put((server_scenario.hardware_id, as_it_was))
+    return server_scenario, [f"The bar is set to your server: {', '.join(settings)}."]
 
 
 def _take_files(scenario: Scenario) -> None:
-    given = st.session_state.get(uploader_key()) or []
+    uploaded_files = st.session_state.get(uploader_key()) or []
     _UNSAID.forget()
-    if given:
-        names = [item.name for item in given]
+    if uploaded_files:
+        names = [uploaded_file.name for uploaded_file in uploaded_files]
         numbered = {
-            f"{name} ({i})" if name in names[:i] else name: given[i] for i, name in enumerate(names)
+            f"{name} ({i})" if name in names[:i] else name: uploaded_files[i]
+            for i, name in enumerate(names)
         }
-        take({name: item.getvalue() for name, item in numbered.items()}, scenario)
+        take({name: uploaded_file.getvalue() for name, uploaded_file in numbered.items()}, scenario)
     else:
         forget()
 
@@ -289,18 +295,18 @@ def take(given: Mapping[str, bytes], scenario: Scenario, beside: Sequence[UserFi
     are diagnosed too."""
     kinds = {name: kind_of(name, data) for name, data in given.items()}
     of_runs = [data for name, data in given.items() if kinds[name] in _OF_RUNS]
-    if told := diagnosis.launched(of_runs):
+    if stated := diagnosis.launched(of_runs):
         texts = [data.decode("utf-8", errors="replace") for data in of_runs]
-        told = reduce(or_, [said_in(text) for text in texts if pairs_of(text)], {}) | told
-    scenario, as_launched = _set_bar(told, scenario)
+        stated = reduce(or_, [said_in(text) for text in texts if pairs_of(text)], {}) | stated
+    scenario, as_launched = _set_bar(stated, scenario)
     by_kind: dict[Kind, dict[str, bytes]] = {}
     for name, kind in kinds.items():
         by_kind.setdefault(kind, {})[name] = given[name]
-    for kept in (_SAID, NOTES):
-        kept.forget()
+    for session_value in (_SAID, NOTES):
+        session_value.forget()
     session.complain("file", "")
     before = dict(KINDS.result)
-    KINDS.put((*((one.name, before[one.name]) for one in beside), *kinds.items()))
+    KINDS.put((*((file.name, before[file.name]) for file in beside), *kinds.items()))
     if benchmark := by_kind.get("benchmark"):
         session.take(benchmark, scenario)
     if runs := [UserFile(name, data) for name, data in given.items() if kinds[name] in _OF_RUNS]:
@@ -311,14 +317,14 @@ def take(given: Mapping[str, bytes], scenario: Scenario, beside: Sequence[UserFi
         traces.take_acceptance(list(rates.items()))
     if watts := by_kind.get("power"):
         traces.POWER.take(read_power_log, *list(watts.items())[-1])
-    said = [
+    notices = [
         *as_launched,
         *(_config(name, data) for name, data in by_kind.get("config", {}).items()),
     ]
     for name, data in by_kind.get("loads", {}).items():
         problem = attempt(take_loads, load_setup(scenario), name, data)[1]
-        said.append(problem or f"{name}: loads of experts. Lab counts the ranks on them.")
-    _SAID.put(tuple(said))
+        notices.append(problem or f"{name}: loads of experts. Lab counts the ranks on them.")
+    _SAID.put(tuple(notices))
 
 
 def is_served() -> bool:
@@ -333,11 +339,11 @@ def _config(name: str, data: bytes) -> str:
     except (AdvisorError, UnicodeDecodeError) as error:
         return f"{name} cannot be used as a model: {error}"
     choose_model(model)
-    found = own_model(own_models()[model], model)
-    counts = parameter_counts(found)
+    architecture = own_model(own_models()[model], model)
+    counts = parameter_counts(architecture)
     shape = (
-        f"{sum(one.count for one in found.mixers)} layers, {shape_label(found)}, "
-        f"{counts.total / 1e9:,.4g} B parameters"
+        f"{sum(mixer.count for mixer in architecture.mixers)} layers, "
+        f"{shape_label(architecture)}, {counts.total / 1e9:,.4g} B parameters"
     )
     return f"{name} is the model in the bar now: {model} ({shape}). Serve and Design answer for it."
 
@@ -351,8 +357,8 @@ def forget() -> None:
     traces.forget_all()
     LOADS_FILE.forget()
     stop_length()
-    for kept in (KINDS, _SAID, _UNSAID):
-        kept.forget()
+    for session_value in (KINDS, _SAID, _UNSAID):
+        session_value.forget()
     st.session_state["drop_text"] = ""
 
 
@@ -366,13 +372,17 @@ def read_as(read: Measured) -> list[tuple[str, str]]:
     """Pairs (meaning, column of the file, or value of one sentence)."""
     known = COLUMNS[read.kind]
     columns: dict[str, str] = {}
-    own = {ours: theirs for file in FILES.result for theirs, ours in file.columns.items()}
+    chosen_headers = {
+        ours: theirs for file in FILES.result for theirs, ours in file.columns.items()
+    }
     for headers in (source.headers for source in read.sources):
         for ours, (theirs, _) in headers.items():
             if ours in read.frame and read.frame[ours].notna().any():
-                columns.setdefault(ours, own.get(theirs, theirs))
-    found = list(read.frame["metric"].dropna().unique()) if "metric" in read.frame else []
-    metric = METRICS[str(found[0])].title if len(found) == 1 and str(found[0]) in METRICS else ""
+                columns.setdefault(ours, chosen_headers.get(theirs, theirs))
+    metrics = list(read.frame["metric"].dropna().unique()) if "metric" in read.frame else []
+    metric = (
+        METRICS[str(metrics[0])].title if len(metrics) == 1 and str(metrics[0]) in METRICS else ""
+    )
     metric = (
         metric[:1].lower() + metric[1:]
     )  # empty where there are no two values side by side, or several kinds
@@ -383,17 +393,17 @@ def read_as(read: Measured) -> list[tuple[str, str]]:
     )
     if read.sources[0].format_id == PROSE.id and len(read.frame) == 1:
         columns = {name: _named(name, read.frame[name].iloc[0]) for name in columns}
-    named = [name for name in columns if name in known and not (titles and name == "metric")]
-    return [(titles.get(name, known[name].title), columns[name]) for name in named]
+    column_names = [name for name in columns if name in known and not (titles and name == "metric")]
+    return [(titles.get(name, known[name].title), columns[name]) for name in column_names]
 
 
 def told_apart() -> list[str]:
     """Values of the bar and those filled in, a line each:
     `From the bar: B200 SXM, gpt-oss-20b, vLLM`."""
-    told = (("From the bar", FROM_BAR.result), ("Filled in", filled_in()))
+    origins = (("From the bar", FROM_BAR.result), ("Filled in", filled_in()))
     return [
-        f"{by}: {', '.join(_briefly(*item) for item in values.items())}."
-        for by, values in told
+        f"{by}: {', '.join(_briefly(*entry) for entry in values.items())}."
+        for by, values in origins
         if values
     ]
 
@@ -408,9 +418,10 @@ _BRIEF = {
 
 def _briefly(name: str, value: Any) -> str:
     if name == "accepted_length_same_run":
-        return f"accepted lengths of {'these' if int(value) else 'other'} runs"
-    said = _named(name, value).replace(", ms", " (ms)")
-    return said if name in _LABELS else f"{_BRIEF.get(name) or _title(name)} {said}"
+        runs = "these" if int(value) else "other"
+        return f"accepted lengths of {runs} runs"
+    text = _named(name, value).replace(", ms", " (ms)")
+    return text if name in _LABELS else f"{_BRIEF.get(name) or _title(name)} {text}"
 
 
 def uncompared(read: Measured) -> set[tuple[str, ...]]:
@@ -465,15 +476,19 @@ def draw_open_fields(read: Measured, scenario: Scenario) -> None:
     with st.container(border=True, key="missing_fields"):
         st.subheader("What the file does not say", anchor=False)
         if other and any(item.name in OF_THE_MODEL for item in needed):
-            named = model_name(other), model_name(scenario.model_id)
+            model_names = model_name(other), model_name(scenario.model_id)
             st.caption(
-                plain("The file is of {}, the bar of {}: confirm GPUs and drafter.".format(*named))
+                plain(
+                    "The file is of {}, the bar of {}: confirm GPUs and drafter.".format(
+                        *model_names
+                    )
+                )
             )
         with st.grid(3, min_column_width=250):
             for name, names in unknown.items():
                 label = (
-                    f"{header_in(read, name) or _title(name)} says {', '.join(names[:3])}: "
-                    f"which {_IN_TEXT[name]}?"
+                    f"{header_in(read, name) or _title(name)} says {', '.join(names[:3])}: which "
+                    f"{_IN_TEXT[name]}?"
                 )
                 _field(label, name, None, f"known_{name}", first=boards_named(names[0]))
             for item in needed:
@@ -512,13 +527,14 @@ def _needed(read: Measured) -> list[MissingField]:
 def _fill_in(scenario: Scenario) -> None:
     """Complete the upload with what stands in the fields, and say it. A file of other settings
     turns the bar."""
-    (values, override), before = shown(), upload()
+    values, override = shown()
+    before = upload()
     if before is None or not fill_in(values, override, "fields") or (read := upload()) is None:
         return
     open_ = [f"{_title(name)} {names[0]}" for name, names in unknown_names(read).items()]
     if lacks(read):
-        asked = {item.name for item in _needed(before)}
-        open_ += [_title(item.name) for item in _needed(read) if item.name in asked]
+        needed_names = {item.name for item in _needed(before)}
+        open_ += [_title(item.name) for item in _needed(read) if item.name in needed_names]
     if open_:
         complain("fields", f"Still open: {', '.join(open_)}.")
     another = not lacks(read) and not (
@@ -555,8 +571,8 @@ def _missing_field(item: MissingField, guess: Any, read: Measured) -> None:
     """One field, by its meaning or by the column that suggests it; of a few rows that lack it,
     which."""
     empty = read.frame.index[read.frame[item.name].isna()]
-    own = ", ".join(map(str, dict.fromkeys(map(read.own_line, empty))))
-    lines = f" (line {own})" if item.rows == len(empty) <= _FEW < len(read.frame) else ""
+    line_numbers = ", ".join(map(str, dict.fromkeys(map(read.own_line, empty))))
+    lines = f" (line {line_numbers})" if item.rows == len(empty) <= _FEW < len(read.frame) else ""
     some = f", missing in {counted(item.rows, 'row')}{lines}" if item.rows < read.rows_kept else ""
     label = f"{_title(item.name)}{some}"
     meaning = item.meaning
@@ -568,10 +584,10 @@ def _missing_field(item: MissingField, guess: Any, read: Measured) -> None:
     ):
         cells = next(
             (
-                one.cells
+                file_header.cells
                 for file in FILES.result
-                for one in file.headers
-                if header in (one.theirs, one.stands)
+                for file_header in file.headers
+                if header in (file_header.theirs, file_header.stands)
             ),
             (),
         )
@@ -587,10 +603,15 @@ def _title(name: str) -> str:
     return "What is counted" if name == "metric" else column.title
 
 
+def _engine_name(text: str) -> str:
+    engine = engine_called(text)
+    return text if engine is None else engine.name
+
+
 _LABELS: dict[str, Callable[[str], str]] = {
     "hardware_id": lambda text: hardware_label(hardware_meant(text) or text),
     "model_id": lambda text: model_label(model_meant(text) or text),
-    "engine": lambda text: engine.name if (engine := engine_called(text)) else text,
+    "engine": _engine_name,
     "drafter": drafter_name,
     "metric": lambda name: METRICS[name].title,
 }
@@ -647,23 +668,24 @@ MAX_FIELDS = 40
 def draw_mapping_panel(scenario: Scenario) -> None:
     """A form for each file that can be mapped, open where it could not be read or columns look
     swapped."""
-    given = FILES.result
+    files = FILES.result
     read = upload()
     swapped = read is not None and bool(read.swapped)
     doubtful = swapped or bool(likely_columns())
-    for number, file in enumerate(given):
+    for number, file in enumerate(files):
         if file.headers:
-            _form(number, file, scenario, len(given) > 1, doubtful and not file.chosen)
+            _form(number, file, scenario, len(files) > 1, doubtful and not file.chosen)
 
 
 def _form(number: int, file: UploadFile, scenario: Scenario, several: bool, doubtful: bool) -> None:
     """The form of one file; `several`: its name is said."""
-    said = (
+    unused_note = (
         f" ({counted(file.unused, 'column')} to confirm)"
         if file.unused and file.rows is not None
         else ""
     )
-    label = f"Which column is which{f' in {plain(file.name)}' if several else ''}{said}"
+    place = f" in {plain(file.name)}" if several else ""
+    label = f"Which column is which{place}{unused_note}"
     of = f"{number}_" if several else ""
     with (
         st.expander(label, expanded=file.rows is None or doubtful or bool(file.asked)),
@@ -674,17 +696,20 @@ def _form(number: int, file: UploadFile, scenario: Scenario, several: bool, doub
             "a unit."
         )
         chosen: dict[str, str] = {}
-        for asked in file.asked:
-            st.warning(plain(f"{asked.text[0].upper()}{asked.text[1:]}"), icon=":material/help:")
-            chosen[asked.key] = st.selectbox(
-                _ASKED[asked.key],
-                ["", *ANSWERS[asked.key]],
-                key=f"map_{of}{'comma' if asked.key == COMMA else asked.key}",
+        for question in file.asked:
+            st.warning(
+                plain(f"{question.text[0].upper()}{question.text[1:]}"), icon=":material/help:"
+            )
+            key = "comma" if question.key == COMMA else question.key
+            chosen[question.key] = st.selectbox(
+                _ASKED[question.key],
+                ["", *ANSWERS[question.key]],
+                key=f"map_{of}{key}",
                 format_func=lambda meaning: _SAID_OF.get(meaning, meaning),
             )
-        shown = sorted(file.headers, key=lambda item: item.native == item.ours)[:MAX_FIELDS]
+        headers = sorted(file.headers, key=lambda header: header.native == header.ours)[:MAX_FIELDS]
         with st.grid(3, min_column_width=200):
-            for item in shown:
+            for item in headers:
                 options = likely_targets(item, file.kind)
                 chosen[item.theirs] = st.selectbox(
                     plain(f"{item.stands or item.theirs}: {', '.join(item.cells)}"),

@@ -121,9 +121,12 @@ def with_headers(file: UploadFile, alone: bool) -> UploadFile:
     if file.rows is None or file.rows.sources[0].format_id in MAPPED_FORMATS:
         headers = own_headers(file.name, file.data, file.kind, _swapped(file.rows, alone))
     if (rows := file.rows) is not None:
-        asked = _asked_first(attempt(lambda: rows.result)[0])
+        wanted_columns = _asked_first(attempt(lambda: rows.result)[0])
         headers = tuple(
-            one if one.native or one.ours in asked else replace(one, ours=IGNORE) for one in headers
+            header
+            if header.native or header.ours in wanted_columns
+            else replace(header, ours=IGNORE)
+            for header in headers
         )
     problem = file.problem
     if headers and "is not recognised" in problem:
@@ -137,17 +140,23 @@ def read_as(file: UploadFile, chosen: Mapping[str, str]) -> UploadFile:
     changed = {
         theirs: chosen[theirs] for theirs, ours in read_by_itself.items() if chosen[theirs] != ours
     }
-    said = {**file.said, **{key: chosen[key] for key in ANSWERS if chosen.get(key)}}
-    changed |= said
+    answers = {**file.said, **{key: chosen[key] for key in ANSWERS if chosen.get(key)}}
+    changed |= answers
     headers = tuple(replace(item, ours=chosen[item.theirs]) for item in file.headers)
     rows, problem = attempt(_read, file.name, file.data, changed or None)
     needs = (
-        "cannot be read with these columns: say above which hold the batch, K, and a rate, a "
-        "time or a speedup"
+        "cannot be read with these columns: say above which hold the batch, K, and a rate, a time "
+        "or a speedup"
     )
     problem = f"{file.name} {needs}" if "is not recognised" in problem else problem
     return replace(
-        file, rows=rows, problem=problem, headers=headers, chosen=True, columns=changed, said=said
+        file,
+        rows=rows,
+        problem=problem,
+        headers=headers,
+        chosen=True,
+        columns=changed,
+        said=answers,
     )
 
 
@@ -160,9 +169,9 @@ def _with_own(rows: Measured) -> Measured:
     what was measured."""
     if rows.kind != "points":
         return rows
-    given = [own_document("model_id", name, text) for name, text in own_models().items()]
-    given += [own_document("hardware_id", name, text) for name, text in own_hardware().items()]
-    return replace(rows, frame=with_documents(rows.frame, given))
+    documents = [own_document("model_id", name, text) for name, text in own_models().items()]
+    documents += [own_document("hardware_id", name, text) for name, text in own_hardware().items()]
+    return replace(rows, frame=with_documents(rows.frame, documents))
 
 
 def _swapped(rows: Measured | None, alone: bool) -> tuple[tuple[str, str], ...]:
@@ -218,8 +227,8 @@ def upload() -> Measured | None:
 
 def problem(place: str) -> str:
     """Reason that the last thing asked for at one place did not work, empty when it did."""
-    where, said = _PROBLEM.result
-    return said if where == place else ""
+    where, reason = _PROBLEM.result
+    return reason if where == place else ""
 
 
 def complain(place: str, error: AdvisorError | str) -> None:
@@ -231,22 +240,22 @@ def take(given: Mapping[str, bytes], scenario: Scenario) -> None:
     """Read benchmark files {name: content} as one. What they do not say is taken from the scenario
     in the bar."""
     by_hash: dict[str, tuple[str, bytes]] = {}
-    said: list[str] = []
+    notes: list[str] = []
     for name, data in given.items():
         digest = hashlib.sha256(data).hexdigest()
         if digest in by_hash:
-            said.append(f"{name} is the same file as {by_hash[digest][0]}: read once")
+            notes.append(f"{name} is the same file as {by_hash[digest][0]}: read once")
         else:
             by_hash[digest] = (name, data)
     if set(by_hash) == {file.digest for file in FILES.result}:
         _PROBLEM.forget()
-        NOTES.put(said or ["This is already read in this session; nothing changed"])
+        NOTES.put(notes or ["This is already read in this session; nothing changed"])
         return
     before = UPLOAD.result
     _take_bytes(by_hash)
     if UPLOAD.result is not before:
         fill_from_bar(scenario)
-    NOTES.put(said)
+    NOTES.put(notes)
 
 
 def _take_bytes(given: Mapping[str, tuple[str, bytes]]) -> None:
@@ -256,33 +265,34 @@ def _take_bytes(given: Mapping[str, tuple[str, bytes]]) -> None:
     Where they bring nothing that can be read, what was read before stays, with what was filled in
     and its refit.
     """
-    found = [read_file(name, data, digest) for digest, (name, data) in given.items()]
-    found = [with_headers(file, len(found) == 1) for file in found]
-    said = [file.problem for file in found if file.problem]
-    rows, apart = attempt(_combined, found)
-    said += [apart] * bool(apart)
-    new = {file.digest for file in found if file.rows is not None or file.headers}
+    files = [read_file(name, data, digest) for digest, (name, data) in given.items()]
+    files = [with_headers(file, len(files) == 1) for file in files]
+    problems = [file.problem for file in files if file.problem]
+    rows, combine_problem = attempt(_combined, files)
+    if combine_problem:
+        problems.append(combine_problem)
+    new = {file.digest for file in files if file.rows is not None or file.headers}
     if (
-        said
+        problems
         and UPLOAD.result is not None
-        and (apart or new <= {file.digest for file in FILES.result})
+        and (combine_problem or new <= {file.digest for file in FILES.result})
     ):
         names = ", ".join(file.name for file in FILES.result)
-        reasons = " ".join(f"{text.rstrip('.')}." for text in said)
+        reasons = " ".join(f"{text.rstrip('.')}." for text in problems)
         complain("file", f"{reasons} What was read before stays: {names}.")
         return
     drop()
-    FILES.put(tuple(found))
+    FILES.put(tuple(files))
     if rows is not None:
         UPLOAD.put(rows)
-    if said:
-        complain("file", ". ".join(said))
+    if problems:
+        complain("file", ". ".join(problems))
 
 
-def _combined(found: Sequence[UploadFile]) -> Measured | None:
+def _combined(files: Sequence[UploadFile]) -> Measured | None:
     """Rows of all files that could be read, computed, checked, or None. Raises AdvisorError where
     they do not fit."""
-    tables = [file.rows for file in found if file.rows is not None]
+    tables = [file.rows for file in files if file.rows is not None]
     return _filled(combine(tables), ()) if tables else None
 
 
@@ -318,8 +328,8 @@ def read_with(number: int, chosen: Mapping[str, str], scenario: Scenario) -> Non
     FILES.put(tuple(changed))
     UPLOAD.forget()
     UPLOAD.take(lambda: _filled(_combined(FILES.result), _GIVEN.result))
-    if said := [text for text in (changed[number].problem, UPLOAD.problem) if text]:
-        complain(f"columns {number}", ". ".join(said))
+    if problems := [text for text in (changed[number].problem, UPLOAD.problem) if text]:
+        complain(f"columns {number}", ". ".join(problems))
     else:
         meant = (
             f"{theirs} as {target_label(ours)}" for theirs, ours in changed[number].columns.items()
@@ -346,11 +356,13 @@ def fill_in(values: Mapping[str, Any], override: Mapping[str, Any], place: str) 
 def filled_in() -> dict[str, str]:
     """Values that the user filled in, by column. Left out is what the bar says, and what is said of
     each file apart."""
-    said: dict[str, Any] = {}
+    stated: dict[str, Any] = {}
     for values, override in _GIVEN.result:
-        said |= {**values, **_said(override)}
-    apart = {name for name in OF_ONE_RUN if "," in str(said.get(name, ""))} | FROM_BAR.result.keys()
-    return {name: str(value) for name, value in said.items() if name not in apart}
+        stated |= {**values, **_said(override)}
+    apart = {
+        name for name in OF_ONE_RUN if "," in str(stated.get(name, ""))
+    } | FROM_BAR.result.keys()
+    return {name: str(value) for name, value in stated.items() if name not in apart}
 
 
 def fill_from_bar(scenario: Scenario) -> None:
@@ -360,13 +372,15 @@ def fill_from_bar(scenario: Scenario) -> None:
     if read is None or read.kind != "points":
         return
     other = other_model(read, scenario)
-    asked = [item for item in read.missing if item.needed or item.name in FROM_SCENARIO]
-    guesses = {item.name: guess_of(item, other, scenario) for item in asked}
+    open_fields = [item for item in read.missing if item.needed or item.name in FROM_SCENARIO]
+    guesses = {item.name: guess_of(item, other, scenario) for item in open_fields}
     likely = likely_columns()
     lacked = lacked_drafter(other or scenario.model_id)
-    likely |= {item.name for item in asked if item.name == "drafter" and item.prefill == lacked}
     likely |= {
-        item.name for item in asked if item.name == "batch_size" and item.prefill is not None
+        item.name for item in open_fields if item.name == "drafter" and item.prefill == lacked
+    }
+    likely |= {
+        item.name for item in open_fields if item.name == "batch_size" and item.prefill is not None
     }
     taken = {
         name: value for name, value in guesses.items() if value is not None and name not in likely
@@ -374,16 +388,16 @@ def fill_from_bar(scenario: Scenario) -> None:
     # A guess from the name of a column is asked about, with the guess filled in.
     if not told_per_token(read.frame) or "_per_s" in str(taken.get("metric")):
         taken.pop("metric", None)
-    named = header_in(read, "sd_value")
-    if named and not says_k(named) and taken.pop("draft_tokens_k", None):
+    header = header_in(read, "sd_value")
+    if header and not says_k(header) and taken.pop("draft_tokens_k", None):
         other_drafter = taken.get("drafter") != scenario.drafter_id
         taken = {
             name: value for name, value in taken.items() if name != "drafter" or not other_drafter
         }
-    said = _PROBLEM.result  # of a file beside those that could be read
+    last_problem = _PROBLEM.result  # of a file beside those that could be read
     if taken and fill_in(taken, {}, "fields"):
-        _PROBLEM.put(said)
-        suggested = {item.name for item in asked if item.prefill is not None}
+        _PROBLEM.put(last_problem)
+        suggested = {item.name for item in open_fields if item.prefill is not None}
         FROM_BAR.put(
             {**FROM_BAR.result, **{name: taken[name] for name in taken if name not in suggested}}
         )
@@ -393,11 +407,11 @@ def fill_as_bar(scenario: Scenario) -> None:
     """Take what was taken from the bar when the files came from the bar as it stands now."""
     forget_refit()
     before = FROM_BAR.result.items()
-    said = [(dict(values.items() - before), override) for values, override in _GIVEN.result]
-    if not UPLOAD.take(lambda: _filled(_combined(FILES.result), said)):
+    entries = [(dict(values.items() - before), override) for values, override in _GIVEN.result]
+    if not UPLOAD.take(lambda: _filled(_combined(FILES.result), entries)):
         complain("fields", UPLOAD.problem)
         return
-    _GIVEN.put(tuple(one for one in said if any(one)))
+    _GIVEN.put(tuple(entry for entry in entries if any(entry)))
     FROM_BAR.forget()
     fill_from_bar(scenario)
 
@@ -460,8 +474,8 @@ def of_scenario(name: str, scenario: Scenario) -> Any:
 
 def other_model(read: Measured, scenario: Scenario) -> str:
     """The first model that the files name and the bar does not. Empty where there is none."""
-    named = read.frame["model_id"].dropna() if "model_id" in read.frame else ()
-    return next((str(name) for name in named if name != scenario.model_id), "")
+    model_names = read.frame["model_id"].dropna() if "model_id" in read.frame else ()
+    return next((str(name) for name in model_names if name != scenario.model_id), "")
 
 
 def one_a_file(name: str) -> list[str]:
@@ -499,8 +513,8 @@ def unknown_names(read: Measured) -> dict[str, list[str]]:
     stated = {
         name: read.frame.loc[lacks_document(read.frame, name), name].dropna() for name in known
     }
-    found = {name: sorted(set(stated[name]) - ids) for name, ids in known.items()}
-    return {name: names for name, names in found.items() if names}
+    unknown = {name: sorted(set(stated[name]) - ids) for name, ids in known.items()}
+    return {name: names for name, names in unknown.items() if names}
 
 
 def lacks(read: Measured) -> dict[tuple[str, ...], int]:
@@ -535,12 +549,12 @@ def unit_problem(acceptance: str) -> str:
             lambda: select_points(_with(some, values, override).frame, acceptance=acceptance)
         )
         # Why none could be selected is said at the button that asks for it.
-        said = (
+        reason = (
             ""
             if selected is None
             else read.in_own_lines(attempt(check_units, selected[0], read.header_of)[1])
         )
-        judged = (read, judged_with, said)
+        judged = (read, judged_with, reason)
         _UNITS.put(judged)
     return judged[2]
 
@@ -587,12 +601,13 @@ def refit(
     forget_refit()
     try:
         points, refused = select_points(frame, acceptance=acceptance)
-        found = refit_chosen(points, refused, header_of)
+        result = refit_chosen(points, refused, header_of)
     except AdvisorError as error:
-        complain(place, str(error) if (read := upload()) is None else read.in_own_lines(str(error)))
+        read = upload()
+        complain(place, str(error) if read is None else read.in_own_lines(str(error)))
         return
-    REFIT.put((points, found))
-    _MADE.put((*_MADE.result, text_of(found)))
+    REFIT.put((points, result))
+    _MADE.put((*_MADE.result, text_of(result)))
 
 
 def forget_refit() -> None:
@@ -611,22 +626,22 @@ def forget() -> None:
     """Drop the upload, its refit and every prediction with it from the session, and say so."""
     used = in_use() in _MADE.result
     drop()
-    said = "Forgotten"
+    note = "Forgotten"
     if used:
         stop_refit()
-        said += (
+        note += (
             ", and with it the refit that was in use: every page predicts with the shipped "
             "constants again"
         )
-    NOTES.put([said])
+    NOTES.put([note])
 
 
 def drop() -> None:
     """Drop the upload and its refit from this page. Predictions that use the refit go on until that
     is undone."""
     forget_refit()
-    for kept in (UPLOAD, FILES, _GIVEN, _MADE, NOTES, _UNITS, FROM_BAR):
-        kept.forget()
+    for session_value in (UPLOAD, FILES, _GIVEN, _MADE, NOTES, _UNITS, FROM_BAR):
+        session_value.forget()
     for key in [str(key) for key in st.session_state if str(key).startswith(FIELD_KEYS)]:
         del st.session_state[key]
 
@@ -647,8 +662,8 @@ def scenario_of(frame: pd.DataFrame, scenario: Scenario) -> Scenario | None:
         for name in ("context_tokens", "tensor_parallel", "expert_parallel")
         if name in stated
     }
-    found, _ = attempt(with_stated, scenario, stated)
-    return None if found == scenario else found
+    new_scenario, _ = attempt(with_stated, scenario, stated)
+    return None if new_scenario == scenario else new_scenario
 
 
 def scenario_told(told: Mapping[str, str], scenario: Scenario) -> Scenario:
@@ -668,7 +683,10 @@ def scenario_told(told: Mapping[str, str], scenario: Scenario) -> Scenario:
         stated.setdefault("drafter_id", usual_drafter(stated["model_id"]))
         # What the bar says of these is of another server.
         scenario = scenario.model_copy(
-            update={one: Scenario.model_fields[one].default for one in _FORMAT_AND_RELEASE}
+            update={
+                field_name: Scenario.model_fields[field_name].default
+                for field_name in _FORMAT_AND_RELEASE
+            }
         )
     return with_stated(scenario, stated)
 
@@ -684,8 +702,8 @@ def with_stated(scenario: Scenario, stated: Mapping[str, Any]) -> Scenario:
         document,
         owner,
     ) in DOCUMENTS.items():  # the bar's own model or accelerator does not describe another one
-        if (named := stated.get(owner, before.get(owner))) != before.get(owner):
-            before[document] = own(document).get(str(named))
-    found = build_scenario(**{**before, **stated})
-    load_setup(found)
-    return found
+        if (owner_name := stated.get(owner, before.get(owner))) != before.get(owner):
+            before[document] = own(document).get(str(owner_name))
+    new_scenario = build_scenario(**{**before, **stated})
+    load_setup(new_scenario)
+    return new_scenario

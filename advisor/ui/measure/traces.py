@@ -68,11 +68,11 @@ def take_trace(setup: Setup, given: Sequence[tuple[str, bytes]]) -> None:
     TRACE.take(_read_trace, setup, given)
 
 
-def _read_trace(setup: Setup, given: Sequence[tuple[str, bytes]]) -> UserTrace:
+def _read_trace(setup: Setup, files: Sequence[tuple[str, bytes]]) -> UserTrace:
     moe = setup.architecture.moe
     if moe is None:
         raise AdvisorError(f"{setup.architecture.name} is dense: it has no experts to trace.")
-    read = read_traces(given, layer_counts(setup.architecture))
+    read = read_traces(files, layer_counts(setup.architecture))
     digest = hashlib.sha256()
     for ids in read.sequences:
         digest.update(f"{ids.shape} {ids.dtype} ".encode())
@@ -115,8 +115,8 @@ def take_acceptance(given: Sequence[tuple[str, bytes]]) -> None:
 def forget_all() -> None:
     """Drop trace, acceptance and power log."""
     forget_trace()
-    for kept in (RATES, _RATES_FROM, POWER):
-        kept.forget()
+    for session_value in (RATES, _RATES_FROM, POWER):
+        session_value.forget()
 
 
 def use_rates(by_position: str) -> None:
@@ -153,8 +153,8 @@ def _fitted(trace: TraceFit, layout: str, advice: Advice) -> None:
     st.markdown(
         f"{counted(trace.n_sequences, 'sequence')}, {trace.n_tokens:,} tokens, "
         f"{counted(len(trace.layers), 'layer')}, {trace.n_active} of {trace.n_experts} experts; "
-        "read as "
-        f"{plain(layout)}. The fit predicts the experts counted within {trace.largest_error:.1%}."
+        f"read as {plain(layout)}. The fit predicts the experts counted within "
+        f"{trace.largest_error:.1%}."
     )
     for warning in trace.warnings:
         st.warning(plain(warning))
@@ -186,23 +186,23 @@ _STATISTICS: tuple[Column[tuple[str, float, tuple[float, float]]], ...] = (
 
 def draw_acceptance(scenario: Scenario, heading: Heading) -> None:
     """The accepted length by K that was counted, and the button that predicts with it."""
-    found = RATES.result
-    if found is None:
+    rates = RATES.result
+    if rates is None:
         return
-    k = len(found.conditional)
-    lengths = found.accepted_lengths(max(scenario.k_max, k))
+    k = len(rates.conditional)
+    lengths = rates.accepted_lengths(max(scenario.k_max, k))
     counted_length = float(lengths.loc[lengths["n_draft"] == k, "accepted_length"].iloc[0])
     heading(f"You accept {counted_length:.2f} tokens at K = {k}")
-    st.caption(plain(f"{found.source}."))
-    for warning in found.warnings:
+    st.caption(plain(f"{rates.source}."))
+    for warning in rates.warnings:
         st.warning(plain(warning))
     st.button(
         "Predict with it",
         key="use_acceptance",
         type="primary",
         on_click=use_length,
-        args=(found.text,),
-        disabled=scenario.acceptance == found.text,
+        args=(rates.text,),
+        disabled=scenario.acceptance == rates.text,
     )
     if any(name == PASTED for name, _ in _RATES_FROM.result):
         st.selectbox(
@@ -216,15 +216,15 @@ def draw_acceptance(scenario: Scenario, heading: Heading) -> None:
 
 def draw_power(scenario: Scenario, heading: Heading) -> None:
     """Mean power of the GPUs at work beside the model's, of a plain step and of a round."""
-    found = POWER.result
-    if found is None:
+    power_log = POWER.result
+    if power_log is None:
         return
     advice = advice_or_stop(scenario)
     k = advice.recommendation.n_draft
     modelled = spend_at(
         advice.setup, advice.curve, advice.batch_index, advice.curve.column(k), None
     )
-    heading(f"{found.mean_w:,.0f} W a GPU at work")
+    heading(f"{power_log.mean_w:,.0f} W a GPU at work")
     watts = [
         f"{arm.power_w.value:,.0f} W at K = {arm.n_draft}"
         for arm in (modelled.plain, modelled.chosen)
@@ -232,7 +232,7 @@ def draw_power(scenario: Scenario, heading: Heading) -> None:
     ]
     st.caption(
         plain(
-            f"{found.text}. Modelled at batch {scenario.batch_size:,}: "
+            f"{power_log.text}. Modelled at batch {scenario.batch_size:,}: "
             f"{', '.join(watts) or 'not known'}."
         )
     )

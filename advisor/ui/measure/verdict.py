@@ -89,20 +89,20 @@ def draw_refit_button(read: Measured, scenario: Scenario, *, filled: bool) -> No
         return
     absent = lacks(read)
     timed = read.frame[read.frame.columns.intersection(QUANTITIES[1:])].notna().any(axis=None)
-    n = 0 if timed else int(read.frame["speedup"].notna().sum())
+    n_speedups = 0 if timed else int(read.frame["speedup"].notna().sum())
+    speedups = f"{n_speedups} speedups of " if 0 < n_speedups < read.rows_kept else ""
+    missing_help = None
+    if absent:
+        titles = [COLUMNS["points"][columns[0]].in_text for columns in absent]
+        missing_help = f"Still missing: {listed(titles)}."
     st.button(
-        (
-            "Refit to these "
-            f"{f'{n} speedups of ' * (0 < n < read.rows_kept)}{counted(read.rows_kept, 'row')}"
-        ),
+        f"Refit to these {speedups}{counted(read.rows_kept, 'row')}",
         key="refit_upload",
         type="primary" if filled else "secondary",
         on_click=refit_upload,
         args=(scenario.acceptance if _without_length(read) else None,),
         disabled=bool(absent),
-        help=f"Still missing: {listed([COLUMNS['points'][one[0]].in_text for one in absent])}."
-        if absent
-        else None,
+        help=missing_help,
     )
 
 
@@ -115,8 +115,8 @@ def _without_length(read: Measured | None) -> bool:
 
 def draw_refit(scenario: Scenario) -> None:
     """Refit of this session, or reasons against its rows."""
-    for said in dict.fromkeys((unit_problem(scenario.acceptance), problem("refit"))):
-        show_problem(said)
+    for text in dict.fromkeys((unit_problem(scenario.acceptance), problem("refit"))):
+        show_problem(text)
     if REFIT.result is None:
         return
     points, result = REFIT.result
@@ -130,8 +130,8 @@ def draw_refit(scenario: Scenario) -> None:
     _use(result, scenario)
     groups = curve_groups(result)
     with st.expander("Before and after, constants"):
-        for said in filter(None, (result.sentence, changed) if against else ()):
-            st.markdown(plain(said))
+        for text in filter(None, (result.sentence, changed) if against else ()):
+            st.markdown(plain(text))
         if groups:
             show_chart(
                 before_after_chart(before_after(points, result, groups[0])),
@@ -143,7 +143,7 @@ def draw_refit(scenario: Scenario) -> None:
             st.caption(note)
     if result.outliers or result.refused:
         unused = (*result.outliers, *result.refused)
-        with st.expander(f"Measured not used ({sum(one.rows for one in unused):,})"):
+        with st.expander(f"Measured not used ({sum(refusal.rows for refusal in unused):,})"):
             show_table(_refused_rows(unused))
 
 
@@ -158,7 +158,10 @@ def _changed(result: RefitResult, scenario: Scenario) -> str:
     cells = zip(used["batch_size"].astype(float), used["n_draft"].astype(int), strict=True)
     batch, k = min(
         cells,
-        key=lambda own: (max(own[0] / scenario.batch_size, scenario.batch_size / own[0]), -own[1]),
+        key=lambda cell: (
+            max(cell[0] / scenario.batch_size, scenario.batch_size / cell[0]),
+            -cell[1],
+        ),
     )
     changes = {
         "refit": text_of(result),
@@ -168,18 +171,20 @@ def _changed(result: RefitResult, scenario: Scenario) -> str:
     return attempt(refit_text_for, scenario.model_copy(update=changes), k)[0] or ""
 
 
-def _use(found: RefitResult, scenario: Scenario) -> None:
+def _use(result: RefitResult, scenario: Scenario) -> None:
     """Take it into every prediction of this session, or drop it.
 
     The accepted length that the upload counted comes with it where the scenario's is borrowed from
     a measured curve.
     """
-    used = in_use() == text_of(found)
+    used = in_use() == text_of(result)
     read = upload()
     borrowed = scenario.acceptance in {curve.id for curve in acceptance_curves()}
     length = own_length(read, scenario) if read is not None and borrowed else None
     row = st.container(horizontal=True, gap="small")
-    offer = "Use anyway, on every page" if found.reasons_against else "Use this refit on every page"
+    offer = (
+        "Use anyway, on every page" if result.reasons_against else "Use this refit on every page"
+    )
     with_length = f" With it comes the accepted length of your runs, {length}." if length else ""
     row.button(
         "In use on every page" if used else offer,
@@ -187,7 +192,7 @@ def _use(found: RefitResult, scenario: Scenario) -> None:
         disabled=used,
         icon=":material/public:",
         on_click=use_refit,
-        args=(found, length),
+        args=(result, length),
         help=(
             "In this session only; the link and the report of a scenario then carry "
             f"it.{with_length}"
@@ -245,11 +250,11 @@ def _refusing(heading: Heading, n_refused: int, title: str) -> None:
     st.caption(f"{counted(n_refused, 'row')} refused: why stands at the end.")
 
 
-def _concerns_the_doctor(read: Measured, found: OwnVerdict | None) -> bool:
+def _concerns_the_doctor(read: Measured, verdict: OwnVerdict | None) -> bool:
     """Whether runs are slower with drafts than without, or than modelled, or their server is
     known."""
     loses = bool((read.frame["speedup"] < 1.0).fillna(False).any())
-    return loses or is_served() or (found is not None and found.kind == "slower")
+    return loses or is_served() or (verdict is not None and verdict.kind == "slower")
 
 
 def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
@@ -265,23 +270,24 @@ def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
     if why:
         _of_another_scenario(read, scenario, why, heading)
         return
-    asked = drafts_of(rows)
-    verdicts = [own_verdict(advice, rows, k) for k in asked]
-    first = next((one for one in verdicts if one.kind != "agree"), verdicts[0])
-    found = next(
-        (one for one in verdicts if one.n_draft == st.session_state.get("measure_k")), first
+    draft_lengths = drafts_of(rows)
+    verdicts = [own_verdict(advice, rows, k) for k in draft_lengths]
+    first = next((verdict for verdict in verdicts if verdict.kind != "agree"), verdicts[0])
+    shown_verdict = next(
+        (verdict for verdict in verdicts if verdict.n_draft == st.session_state.get("measure_k")),
+        first,
     )
-    asks = _concerns_the_doctor(read, found) or not advice.setup.memory.largest_batch
+    asks = _concerns_the_doctor(read, shown_verdict) or not advice.setup.memory.largest_batch
     doctor = diagnosis.diagnosed(scenario) if asks else None
     unfit = doctor is not None and doctor.unfit is not None
-    title = verdict_title(found)
+    title = verdict_title(shown_verdict)
     decision = decision_text(rows)
     # Where some K pays, what to draft comes first, and why others lose stands beside it.
-    kept = decision.startswith(KEEP) and not (unfit or is_far(found.plain_step))
+    keeps_drafting = decision.startswith(KEEP) and not (unfit or is_far(shown_verdict.plain_step))
     leads = (
         doctor is not None
-        and (bool(doctor.findings) or not kept)
-        and (found.kind in _GAPS or unfit)
+        and (bool(doctor.findings) or not keeps_drafting)
+        and (shown_verdict.kind in _GAPS or unfit)
     )
     if doctor is not None and leads:
         heading(plain(doctor.title))
@@ -295,22 +301,28 @@ def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
             if is_own_length(scenario.acceptance)
             else ""
         )
-        named = decision and found.kind not in ("slower", "faster")  # whose sentence says it whole
+        has_title = decision and shown_verdict.kind not in (
+            "slower",
+            "faster",
+        )  # whose sentence says it whole
         st.markdown(
-            (f"**{plain(title)}:** " if named else "") + plain(f"{taken}{verdict_text(found)}")
+            (f"**{plain(title)}:** " if has_title else "")
+            + plain(f"{taken}{verdict_text(shown_verdict)}")
         )
         if doctor is not None:
-            diagnosis.draw_step(doctor, scenario, filled=found.kind in ("slower", "agree"))
+            diagnosis.draw_step(doctor, scenario, filled=shown_verdict.kind in ("slower", "agree"))
     if unfit:  # every figure of the model's would be of another server
         _read_as(read)
         return
-    _steps_that_follow(found, read, scenario, leads)
+    _steps_that_follow(shown_verdict, read, scenario, leads)
     draw_refit(scenario)
-    if len(asked) > 1:
-        st.segmented_control("K", asked, key="measure_k", default=first.n_draft, required=True)
+    if len(draft_lengths) > 1:
+        st.segmented_control(
+            "K", draft_lengths, key="measure_k", default=first.n_draft, required=True
+        )
     chart, side = st.columns([17, 10], gap="large")
     with chart:
-        show_chart(own_gap_chart(advice, found), "own_gap", scenario)
+        show_chart(own_gap_chart(advice, shown_verdict), "own_gap", scenario)
     with side:
         _read_as(read)
     if doctor is not None and not leads:
@@ -327,8 +339,10 @@ def _of_another_scenario(read: Measured, scenario: Scenario, why: str, heading: 
     diagnosis.draw(doctor, scenario)
     st.caption(plain(why))
     if FROM_BAR.result.keys() & _OF_BAR:
-        said = f"Read as {model_name(scenario.model_id)} on {hardware_called(scenario.hardware_id)}"
-        st.button(said, key="file_as_bar", type="primary", on_click=fill_as_bar, args=(scenario,))
+        label = (
+            f"Read as {model_name(scenario.model_id)} on {hardware_called(scenario.hardware_id)}"
+        )
+        st.button(label, key="file_as_bar", type="primary", on_click=fill_as_bar, args=(scenario,))
     elif (theirs := scenario_of(read.frame, scenario)) is not None:
         use = functools.partial(show_other, theirs)
         st.button("Use the file's settings", key="bar_to_file", type="primary", on_click=use)
@@ -357,26 +371,26 @@ def follow_bar(scenario: Scenario) -> None:
 
 
 def _steps_that_follow(
-    found: OwnVerdict, read: Measured, scenario: Scenario, diagnosed: bool
+    verdict: OwnVerdict, read: Measured, scenario: Scenario, diagnosed: bool
 ) -> None:
     """Buttons: the one that the verdict names is filled, unless a diagnosis has its own."""
     with st.container(horizontal=True, gap="small", key="verdict_actions"):
-        if found.own_length is not None and found.kind != "agree":
-            length = own_length(read, scenario) or f"{found.own_length:.3g}@{found.n_draft}"
+        if verdict.own_length is not None and verdict.kind != "agree":
+            length = own_length(read, scenario) or f"{verdict.own_length:.3g}@{verdict.n_draft}"
             st.button(
                 f"Use my accepted length {length.replace(',', ', ')}",
                 key="use_own_length",
-                type="primary" if found.kind == "accepted_length" else "secondary",
+                type="primary" if verdict.kind == "accepted_length" else "secondary",
                 on_click=use_length,
                 args=(length,),
                 disabled=scenario.acceptance == length,
                 help=f"In place of {scenario.acceptance}, on every page.",
             )
         if not is_far(
-            found.plain_step
+            verdict.plain_step
         ):  # of another server than the predicted one, which is asked first
             draw_refit_button(
-                read, scenario, filled=found.kind in ("plain_step", "faster") and not diagnosed
+                read, scenario, filled=verdict.kind in ("plain_step", "faster") and not diagnosed
             )
 
 
@@ -384,8 +398,8 @@ def _read_as(read: Measured) -> None:
     """What was read as what."""
     st.subheader("Read as", anchor=False)
     show_table(matrix(("Meaning", "Read from"), read_as(read), "ll"), widest=222)
-    for said in told_apart():
-        st.caption(plain(said))
+    for line in told_apart():
+        st.caption(plain(line))
 
 
 def _plain_sweep(read: Measured, scenario: Scenario) -> None:
@@ -409,7 +423,7 @@ def _plain_sweep(read: Measured, scenario: Scenario) -> None:
 
 def _details(read: Measured, scenario: Scenario) -> None:
     """What was derived, refused and understood; what may still be said; acceptance by position."""
-    said = [*read.derived, *read.warnings]
+    notes = [*read.derived, *read.warnings]
     refused = f", {counted(read.rows_refused, 'row')} refused" if read.rows_refused else ""
     by = "" if read.sources[0].format_id in MAPPED_FORMATS else f" ({read.format_name})"
     open_ = bool(read.rows_refused) or attempt(advice_for, scenario)[0] is None
@@ -418,25 +432,25 @@ def _details(read: Measured, scenario: Scenario) -> None:
     ):
         kinds = [(KIND_NAMES[kind], name) for name, kind in KINDS.result]
         show_table(matrix(("Read as", "File"), kinds, "ll"))
-        if said:
-            st.markdown("\n".join(f"- {plain(note)}" for note in said))
+        if notes:
+            st.markdown("\n".join(f"- {plain(note)}" for note in notes))
         st.dataframe(read.frame.dropna(axis="columns", how="all").head(_SHOWN_ROWS))
         if len(read.rejects):
             st.subheader("Refused rows", anchor=False)
             st.dataframe(read.rejects.head(_SHOWN_ROWS), hide_index=True)
         rows = functools.partial(csv_of, read.frame.reset_index())
         download("Measured as CSV", rows, "measurements.csv", "upload_csv", quiet=True)
-        if found := acceptances(read):
+        if acceptance_texts := acceptances(read):
             label = st.selectbox(
                 "Acceptance by position, as measured in these runs",
-                list(found),
+                list(acceptance_texts),
                 key="own_acceptance",
             )
             st.button(
                 "Predict with this acceptance",
                 key="use_own_acceptance",
                 on_click=use_rates,
-                args=(found[label],),
+                args=(acceptance_texts[label],),
             )
         draw_more_fields(read, scenario)
 
@@ -446,8 +460,8 @@ def _refused_rows(rows: Sequence[Refused]) -> Table[Any]:
     reasons: dict[str, list[Refused]] = {}
     for row in rows:
         reasons.setdefault(row.reason, []).append(row)
-    found = [
-        (why, sum(one.rows for one in of), min(one.line for one in of))
-        for why, of in reasons.items()
+    table_rows = [
+        (why, sum(refusal.rows for refusal in refusals), min(refusal.line for refusal in refusals))
+        for why, refusals in reasons.items()
     ]
-    return matrix(("Reason", "Measured", "First line"), found)
+    return matrix(("Reason", "Measured", "First line"), table_rows)

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from advisor.answers.advice import Advice, chance_text
+from advisor.answers.advice import Advice
 from advisor.answers.engines.config import MAX_LINE, check_line, one_option_a_line
 from advisor.answers.engines.export import is_served_as
 from advisor.answers.explore.cells import AXES, Explored, explore
@@ -97,48 +97,52 @@ def _ask() -> None:
 def _table(scenario: Scenario, board: Leaderboard) -> None:
     """Every ranked model, what ranks them first; the picked row, at first the best, can be opened
     in the bar."""
-    whole = board_table(board)
+    all_figures = board_table(board)
     first = _FIGURES[board.question.by]
     figures = (first, *(each for each in _FIGURES.values() if each != first))
-    by_label = {column.label: column for column in whole.columns}
+    by_label = {column.label: column for column in all_figures.columns}
     by_label["model"] = replace(by_label["model"], text=model_name)
     rest = ("K", "memory", "total B", "accepted", "speedup")
     order = ("rank", "likely rank", "model", first, "placement", *figures[1:], *rest)
     key = f"board_{hashlib.sha256(repr(board.question).encode()).hexdigest()[:12]}"
     picked = show_table(
-        replace(whole, columns=tuple(by_label[label] for label in order)), key, pick=True
+        replace(all_figures, columns=tuple(by_label[label] for label in order)), key, pick=True
     )
-    one = board.standings[picked or 0]
+    standing = board.standings[picked or 0]
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         opened = st.button(
-            f"Open {plain(model_name(one.name))} on {placement_text(one)} in the bar",
+            f"Open {plain(model_name(standing.name))} on {placement_text(standing)} in the bar",
             key="rank_open",
             on_click=_open,
-            args=(one, load_as_text(board.question.users)),
+            args=(standing, load_as_text(board.question.users)),
         )
         if opened:
             st.rerun()  # the board is a fragment, and the bar is not part of it
         download(
-            "All figures as CSV", whole.csv(), f"models-{scenario.hash}.csv", "rank_csv", quiet=True
+            "All figures as CSV",
+            all_figures.csv(),
+            f"models-{scenario.hash}.csv",
+            "rank_csv",
+            quiet=True,
         )
 
 
-def _open(one: Standing, users: str) -> None:
+def _open(standing: Standing, users: str) -> None:
     """Callback: the bar asks for this model as it was ranked."""
     now = st.session_state
     now.update(
         {
-            "model_id": one.name,
-            "n_gpus": one.gpus,
-            "tensor_parallel": one.tensor_parallel,
-            "expert_parallel": one.expert_parallel,
-            "batch_size": math.ceil(max(load_from_text(users).batches) / one.copies),
-            "drafter_id": one.drafter,
+            "model_id": standing.name,
+            "n_gpus": standing.gpus,
+            "tensor_parallel": standing.tensor_parallel,
+            "expert_parallel": standing.expert_parallel,
+            "batch_size": math.ceil(max(load_from_text(users).batches) / standing.copies),
+            "drafter_id": standing.drafter,
             "routing": "auto",
         }
     )
-    if one.accepted != "none":
-        now["acceptance"] = one.acceptance
+    if standing.accepted != "none":
+        now["acceptance"] = standing.acceptance
 
 
 _, _TABLE, _COMPARE = EXPLORE_AS
@@ -165,12 +169,12 @@ def draw_explore(advice: Advice) -> None:
 
 
 def _cells(scenario: Scenario, across: str, down: str, figure: str, as_table: bool) -> None:
-    if (found := tried(_explored, scenario, across, down)) is None:
+    if (explored := tried(_explored, scenario, across, down)) is None:
         return
     if as_table:
-        show_table(explored_table(found, figure))
+        show_table(explored_table(explored, figure))
     else:
-        show_chart(explored_chart(found, figure), "explore", scenario)
+        show_chart(explored_chart(explored, figure), "explore", scenario)
     st.caption(
         "Each cell at its own best K, unless K is an axis. Blue: faster than no speculation; –: "
         "does not fit in memory."
@@ -178,22 +182,23 @@ def _cells(scenario: Scenario, across: str, down: str, figure: str, as_table: bo
 
 
 _KEY = "live_answer"
-_ANSWER = component("live_answer", "rules", "chart", "kept", "command", "answer")
-_WHY = component("live_why", "rules", "chart", "kept", "why")
+_ANSWER = component("live_answer", "phrases", "tables", "chart", "kept", "command", "answer")
+_WHY = component("live_why", "phrases", "tables", "chart", "kept", "why")
 
 
 def draw_live(advice: Advice) -> None:
     """Draw headline, sliders, chart, command, table and flips. A slider that is let go becomes the
     scenario's."""
     scenario = advice.scenario
-    own = own_points(scenario)
-    if own is not None and (decision := decision_text(own[own["decides"]])):
+    points = own_points(scenario)
+    if points is not None and (decision := decision_text(points[points["decides"]])):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             decision = re.sub(r" \(measured[^)]*\)", "", decision)  # the chart has them
             st.markdown(f"Yours: {plain(decision)}", width="content")
             st.page_link(str(PAGES["measure"]), label="Compare", icon=":material/monitoring:")
-    data = live_answer(advice, published_for(scenario), own, st.session_state.get("load_price"))
-    wider = None if (fit := fit_of(advice.setup)) is None else fit.scenario
+    data = live_answer(advice, published_for(scenario), points, st.session_state.get("load_price"))
+    fit = fit_of(advice.setup)
+    wider = None if fit is None else fit.scenario
     _ANSWER(
         key=_KEY,
         data=data,
@@ -233,11 +238,13 @@ _LONGEST = 120
 def draw_check(advice: Advice) -> None:
     """The whole tab."""
     name, is_written = engine_of(advice.scenario.engine)
-    given = st.text_area(f"Your {name} launch line", key="own_line", height=110, max_chars=MAX_LINE)
+    launch_line = st.text_area(
+        f"Your {name} launch line", key="own_line", height=110, max_chars=MAX_LINE
+    )
     if not is_written:
         st.caption(f"No command is written for {name}, so there is nothing to hold yours against.")
-    elif given.strip():
-        _checked(advice, given)
+    elif launch_line.strip():
+        _checked(advice, launch_line)
     if advice.scenario.engine == "vllm" and (steps := check_steps(advice)):
         with st.expander("Measure this prediction with vLLM"):
             st.caption("Drop the results on the page Measure.")
@@ -246,26 +253,30 @@ def draw_check(advice: Advice) -> None:
                 st.code(one_option_a_line(step.command), language=None, wrap_lines=True)
 
 
-def _checked(advice: Advice, given: str) -> None:
-    made = engine_setup(advice, advice.scenario.engine)
-    if made.problem:
-        st.info(plain(f"{made.problem}."))
+def _checked(advice: Advice, launch_line: str) -> None:
+    setup = engine_setup(advice, advice.scenario.engine)
+    if setup.problem:
+        st.info(plain(f"{setup.problem}."))
         return
     if (
-        found := tried(check_line, given, made.launch_line, partial(is_served_as, advice.setup))
+        flags := tried(
+            check_line, launch_line, setup.launch_line, partial(is_served_as, advice.setup)
+        )
     ) is None:
         return
     counts = {
-        verdict: sum(one.verdict == verdict for one in found)
+        verdict: sum(flag.verdict == verdict for flag in flags)
         for verdict in ("change", "set", "same")
     }
     st.markdown(
         f"**Flags: {counts['change']} to change, {counts['set']} to add, {counts['same']} as "
         "recommended**"
     )
-    rows = [(one.verdict, one.flag, one.given[:_LONGEST], one.wanted[:_LONGEST]) for one in found]
+    rows = [
+        (flag.verdict, flag.flag, flag.given[:_LONGEST], flag.wanted[:_LONGEST]) for flag in flags
+    ]
     show_table(matrix(("Action", "Flag", "Yours", "Recommended"), rows, "llll"))
-    for warning in made.warnings:
+    for warning in setup.warnings:
         st.caption(plain(f"{warning}."))
 
 
@@ -287,13 +298,13 @@ def draw_evidence(advice: Advice) -> None:
 def _published(advice: Advice) -> None:
     """The nearest published speedups, and the model's own at the same batch and K."""
     st.subheader("Published near this scenario", anchor=False)
-    found = published_for(advice.scenario)
-    if found is None or found.empty:
+    published = published_for(advice.scenario)
+    if published is None or published.empty:
         st.caption(
             "None of this accelerator, model and number of GPUs; the page Trust has those of all."
         )
         return
-    near = nearest_speedups(found, advice.scenario.batch_size, advice.curve_k, _NEAR)
+    near = nearest_speedups(published, advice.scenario.batch_size, advice.curve_k, _NEAR)
     model: Column[dict[str, Any]] = Column(
         "model", lambda row: modelled(advice, row["batch_size"], row["n_draft"])
     )
@@ -330,34 +341,30 @@ def _odds(advice: Advice) -> None:
         "Numbers: runs; bars: "
     )
     rows += "80% interval; on the dotted line: well calibrated."
-    chance = advice.recommendation.p_gain
-    after = chance_text(advice.recommendation.chance_of_gain)
-    moved = f" Published runs of this setup: {chance_text(chance)} to {after}."
-    counted = "" if after == chance_text(chance) else moved
-    st.caption(plain(f"{rows} {chance_kept_text(chance, judged)}{counted}"))
+    st.caption(plain(f"{rows} {chance_kept_text(advice.recommendation.p_gain, judged)}"))
 
 
 def remarks(advice: Advice) -> tuple[str, ...]:
     """Basis and warnings of an answer, without markup."""
     answer = advice.recommendation
     setup = advice.setup
-    said = [
+    basis = f"Times are {tier_words(setup, answer.speedup.tier)}."
+    accepted = accepted_text(advice) if setup.drafter.kind != "none" else ""
+    routing = setup.routing_because if setup.architecture.moe is not None else ""
+    texts = [
         said_of(advice.scenario),
-        (
-            f"Times are {tier_words(setup, answer.speedup.tier)}. "
-            f"{errors_text(errors_for(advice.scenario))}"
-        ),
-        accepted_text(advice) if setup.drafter.kind != "none" else "",
+        f"{basis} {errors_text(errors_for(advice.scenario))}",
+        accepted,
         correction_text(advice),
         f"{answer.bound_because} Decoding without drafts is {answer.bound}-bound.",
         *advice.schedule_texts,
         *advice.warnings,
-        setup.routing_because if setup.architecture.moe is not None else "",
+        routing,
         f"{setup.cache.sentence}.",
     ]
     if answer.ttft_s is not None:
-        said.append(
+        texts.append(
             f"Time to the first token of a prompt that does not queue: {answer.ttft_s * 1e3:,.0f} "
             "ms."
         )
-    return tuple(text.strip() for text in said if text.strip())
+    return tuple(text.strip() for text in texts if text.strip())

@@ -54,9 +54,11 @@ def named_link(scenario: Scenario) -> str | None:
     if link is None:
         return None
     parts = urlsplit(link)
-    said = dict(parse_qsl(parts.query, keep_blank_values=True))
+    parameters = dict(parse_qsl(parts.query, keep_blank_values=True))
     names = {
-        name: getattr(scenario, name) for name in ("model_id", "hardware_id") if name not in said
+        name: getattr(scenario, name)
+        for name in ("model_id", "hardware_id")
+        if name not in parameters
     }
     serve = parts.path.removesuffix("/share") or "/"
     return urlunsplit(
@@ -158,15 +160,15 @@ def made_later(
 
 def _extras(scenario: Scenario, **further: Any) -> Extras:
     """Sections of every report that is made here, and further ones."""
-    own = own_points(scenario)
+    points = own_points(scenario)
     parts = urlsplit(st.context.url or APP_ADDRESS)
-    said = "" if own is None else decision_text(own[own["decides"]])
+    decision = "" if points is None else decision_text(points[points["decides"]])
     root = urlunsplit((parts.scheme, parts.netloc, "/", "", ""))
     return Extras(
         usd_per_hour=values()["load_price"],
         address=root,
-        own=said,
-        yours=own_schedule(own),
+        own=decision,
+        yours=own_schedule(points),
         **further,
     )
 
@@ -177,11 +179,12 @@ def draw_one_page(
     """A button for one page of PDF, of today and without further sections where nothing else is
     given."""
     day = date or dt.date.today()
+    name = "own" if scenario.is_private else f"{scenario.model_id}-{scenario.hardware_id}"
     chosen = chosen or Chosen(_extras(scenario), None, "", ())
     download(
         "One-page PDF",
         made_later(scenario, day, "brief", chosen),
-        f"one-page-{'own' if scenario.is_private else f'{scenario.model_id}-{scenario.hardware_id}'}-{day}.pdf",  # noqa: E501
+        f"one-page-{name}-{day}.pdf",
         "report_brief" if date else "share_brief",
         type="primary",
         help="For whoever decides: what to do, what it gains, what it costs, what would change it.",
@@ -192,7 +195,8 @@ def chosen_for(scenario: Scenario) -> Chosen:
     """Sections of the report by the page's settings. A leaderboard or ranks that cannot be are left
     out, with why."""
     now = values()
-    swept = shown(kept).text if now["report_sweep"] and (kept := KEPT.result) is not None else ""
+    sweep = KEPT.result if now["report_sweep"] else None
+    swept = "" if sweep is None else shown(sweep).text
     extras = _extras(scenario, over_context=now["report_context"], swept=swept)
     ranks = None
     ranks_text = ""
@@ -202,9 +206,9 @@ def chosen_for(scenario: Scenario) -> Chosen:
         extras = extras if board is None else extras.model_copy(update={"models": asked()})
         problems.append(problem)
     if now["report_ranks"] and scenario.expert_parallel > 1:
-        found, problem = attempt(_ranks, scenario)
-        if found is not None:
-            name, ranks, ranks_text = found
+        ranks_result, problem = attempt(_ranks, scenario)
+        if ranks_result is not None:
+            name, ranks, ranks_text = ranks_result
             extras = extras.model_copy(update={"ranks": name})
         problems.append(problem)
     return Chosen(extras, ranks, ranks_text, tuple(filter(None, problems)))
@@ -216,17 +220,17 @@ def _ranks(scenario: Scenario) -> tuple[str, RanksAnswer, str]:
     What was counted in this session for the scenario and its trace, else its own loads, or its
     routing preset.
     """
-    found = last(advice_for(scenario).setup)
-    if found is None and scenario.expert_loads is not None:
+    last_answer = last(advice_for(scenario).setup)
+    if last_answer is None and scenario.expert_loads is not None:
         return (
             "",
             _ranks_uncounted(scenario),
             "Experts on ranks are counted on the loads that the scenario carries.",
         )
-    if found is None:
+    if last_answer is None:
         text = "routing preset's spread; what you count in Lab takes its place"
         return "", _ranks_uncounted(scenario), f"Experts on ranks are drawn from the {text}."
-    name, counted = found
+    name, counted = last_answer
     copies = " and ".join(f"{count:,}" for count in counted.placing.redundant)
     text = f"as you counted them in Lab: {counted.traffic.because}; {copies} copies"
     return name, counted, f"Experts on ranks are {text}."
@@ -242,26 +246,28 @@ def _ranks_uncounted(scenario: Scenario) -> RanksAnswer:
 
 def sweep_toggle() -> None:
     """The toggle that puts the session's sweep into the report, where there is one."""
-    if (kept := KEPT.result) is not None:
-        said = f"{kept.origin}: the three questions and the map as they stand in Lab under Sweep."
-        st.toggle("Sweep too", key="report_sweep", help=plain(said))
+    if (sweep := KEPT.result) is not None:
+        help_text = (
+            f"{sweep.origin}: the three questions and the map as they stand in Lab under Sweep."
+        )
+        st.toggle("Sweep too", key="report_sweep", help=plain(help_text))
 
 
 def _sweep() -> SweepView | None:
     """The session's sweep as it is shown."""
-    kept = KEPT.result
-    if kept is None:
+    sweep = KEPT.result
+    if sweep is None:
         return None
-    now = shown(kept)
-    return SweepView(kept.sweep, now.max_tpot_ms, map_of(kept, now))
+    now = shown(sweep)
+    return SweepView(sweep.sweep, now.max_tpot_ms, map_of(sweep, now))
 
 
 def pieces(markdown: str) -> list[tuple[str, bool]]:
     """A report's Markdown as (text, whether it is code). Code with wrapped lines needs no
     scrolling."""
-    found = re.split(r"^(`{3,})\n(.*?)\n\1$", markdown, flags=re.M | re.S)
-    texts = found[::3]
-    codes = found[2::3]
+    parts = re.split(r"^(`{3,})\n(.*?)\n\1$", markdown, flags=re.M | re.S)
+    texts = parts[::3]
+    codes = parts[2::3]
     both = [
         piece
         for text, code in zip(texts, [*codes, ""], strict=True)
@@ -275,19 +281,18 @@ def draw_engine_files(advice: Advice) -> None:
     file."""
     if advice.setup.drafter.kind == "none":
         return
-    for made in engine_setups(advice):
-        if made.problem:
+    for setup in engine_setups(advice):
+        if setup.problem:
             continue
-        text = (
-            f"{made.launch_line}\n\n{made.config_json if made.file_name else ''}\n".rstrip() + "\n"
-        )
-        name = f"{made.engine}-{advice.scenario.hash}.txt"
-        said = plain(". ".join(made.warnings[:1])) or None
+        config = setup.config_json if setup.file_name else ""
+        text = f"{setup.launch_line}\n\n{config}\n".rstrip() + "\n"
+        name = f"{setup.engine}-{advice.scenario.hash}.txt"
+        help_text = plain(". ".join(setup.warnings[:1])) or None
         download(
-            load_engine(made.engine).name,
+            load_engine(setup.engine).name,
             text,
             name,
-            f"engine_{made.engine}",
+            f"engine_{setup.engine}",
             icon="terminal",
-            help=said,
+            help=help_text,
         )

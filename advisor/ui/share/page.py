@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import streamlit as st
 
-from advisor.answers.summary import headline
+from advisor.answers.outcome import outcome_of
+from advisor.show.phrases.answer import BOOK
 from advisor.show.report.formats import Format, file_name
 from advisor.ui.session import LARGEST_LIMIT, SMALLEST_LIMIT
 from advisor.ui.share.files import (
@@ -34,7 +35,7 @@ BUTTONS: tuple[tuple[Format, str, str], ...] = (
 )
 scenario = scenario_or_stop()
 advice = advice_or_stop(scenario)
-st.title(headline(advice, advice.recommendation.n_draft), anchor=False)
+st.title(BOOK.say("headline", outcome_of(advice).facts), anchor=False)
 link = named_link(scenario)
 with st.container(key="share_link"):
     if link is not None:
@@ -64,9 +65,9 @@ with st.container(key="report_files", horizontal=True, vertical_alignment="botto
         width=150,
     )
     draw_one_page(scenario, date, chosen)
-    for form, label, said in BUTTONS:
+    for form, label, help_text in BUTTONS:
         make = made_later(scenario, date, form, chosen)
-        download(label, make, file_name(scenario, form, date), f"report_{form}", help=said)
+        download(label, make, file_name(scenario, form, date), f"report_{form}", help=help_text)
     draw_engine_files(advice)
 with st.container(key="report_extras", horizontal=True, gap="medium"):
     st.toggle(

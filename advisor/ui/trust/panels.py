@@ -48,7 +48,7 @@ from advisor.ui.widgets import (
 
 def _of_hardware(hardware: Hardware) -> dict[str, Constant]:
     """Each constant of an accelerator by name."""
-    named: dict[str, Constant | None] = {
+    constants: dict[str, Constant | None] = {
         "Memory": hardware.memory_bytes,
         "Memory bandwidth": hardware.bandwidth_bytes_per_s,
         "Link": hardware.link_bytes_per_s,
@@ -56,24 +56,25 @@ def _of_hardware(hardware: Hardware) -> dict[str, Constant]:
         "Network between nodes": hardware.network_bytes_per_s,
         "Last-level cache": hardware.last_level_cache_bytes,
     }
-    named |= {f"Peak, {dtype}": peak for dtype, peak in hardware.peak_flops_per_s.items()}
+    constants |= {f"Peak, {dtype}": peak for dtype, peak in hardware.peak_flops_per_s.items()}
     for dtype, kernels in hardware.kernels.items():
-        named[f"GEMM launch, {dtype}"] = kernels.gemm_t0_s
-        named[f"GEMM bandwidth, {dtype}"] = kernels.fit_bandwidth_bytes_per_s
-        named[f"Streaming bandwidth, {dtype}"] = kernels.stream_bandwidth_bytes_per_s
-        named[f"Large GEMM, {dtype}"] = kernels.gemm_flops_per_s
-    return {name: constant for name, constant in named.items() if constant is not None}
+        constants[f"GEMM launch, {dtype}"] = kernels.gemm_t0_s
+        constants[f"GEMM bandwidth, {dtype}"] = kernels.fit_bandwidth_bytes_per_s
+        constants[f"Streaming bandwidth, {dtype}"] = kernels.stream_bandwidth_bytes_per_s
+        constants[f"Large GEMM, {dtype}"] = kernels.gemm_flops_per_s
+    return {name: constant for name, constant in constants.items() if constant is not None}
 
 
-def _show_sourced(named: Mapping[str, Constant]) -> None:
+def _show_sourced(constants: Mapping[str, Constant]) -> None:
     """Constants with the numbers of their sources, and under them the sources, whose text wraps."""
-    sources = list(dict.fromkeys(one.source for one in named.values()))
+    sources = list(dict.fromkeys(constant.source for constant in constants.values()))
     number: Column[tuple[str, Constant]] = Column(
         "Source no.", lambda row: sources.index(row[1].source) + 1
     )
     show_table(
         Table(
-            (*(column for column in NAMED if column.label != "Source"), number), list(named.items())
+            (*(column for column in NAMED if column.label != "Source"), number),
+            list(constants.items()),
         )
     )
     st.caption("\n".join(f"{number}. {plain(text)}" for number, text in enumerate(sources, 1)))
@@ -89,10 +90,8 @@ def _model_text(setup: Setup) -> str:
     usable = with_prefix(memory.usable_bytes, "B")
     return (
         f"{counts.total / 1e9:,.4g} billion parameters, {counts.active_nonembedding / 1e9:,.4g} "
-        "billion active without "
-        f"embedding. Per GPU: weights {weights}, drafter {drafter}, KV cache {kv} a sequence; of "
-        f"{usable} usable, "
-        f"{memory.largest_batch:,} sequences fit."
+        f"billion active without embedding. Per GPU: weights {weights}, drafter {drafter}, KV "
+        f"cache {kv} a sequence; of {usable} usable, {memory.largest_batch:,} sequences fit."
     )
 
 
@@ -120,8 +119,8 @@ def draw_sources(advice: Advice) -> None:
     st.markdown(
         "\n".join(
             f"1. {plain(item.citation.text)} "
-            f"[{item.citation.url.split('/')[2]}]({item.citation.url}) "
-            f"*For: {', '.join(item.used_for)}.*"
+            f"[{item.citation.url.split('/')[2]}]({item.citation.url}) *For: "
+            f"{', '.join(item.used_for)}.*"
             for item in cited(advice.setup, designs=design_is_searched(advice.setup))
         )
     )
@@ -159,7 +158,12 @@ def draw_sources(advice: Advice) -> None:
         st.caption(plain(advice.setup.routing_because))
         names = ("Load spread (CV)", "Affinity (phi)", "Stickiness (rho)")
         pairs = zip(names, advice.setup.routing.parameters, strict=True)
-        _show_sourced({f"{name}, {one.low:.3g}-{one.high:.3g}": one for name, one in pairs})
+        _show_sourced(
+            {
+                f"{name}, {constant.low:.3g}-{constant.high:.3g}": constant
+                for name, constant in pairs
+            }
+        )
 
     st.subheader("Model", anchor=False)
     st.markdown(plain(_model_text(advice.setup)))
@@ -184,12 +188,11 @@ def _judged() -> pd.DataFrame:
 def draw_evidence(scenario: Scenario) -> None:
     """Published speedups against predictions that had not seen them."""
     judged = _judged()
-    whole = judged_errors(judged)
+    overall = judged_errors(judged)
     st.markdown(
-        f"**{whole.n} published speedups, each predicted without its laboratory's runs:** median "
-        "error "
-        f"{whole.median_ape or 0:.1%}, {whole.coverage or 0:.0%} inside the likely range, "
-        f"{whole.sign_accuracy or 0:.0%} on the right side of 1×."
+        f"**{overall.n} published speedups, each predicted without its laboratory's runs:** "
+        f"median error {overall.median_ape or 0:.1%}, {overall.coverage or 0:.0%} inside the "
+        f"likely range, {overall.sign_accuracy or 0:.0%} on the right side of 1×."
     )
     by = st.segmented_control(
         "Group by",
@@ -215,28 +218,27 @@ def draw_evidence(scenario: Scenario) -> None:
         show_table(Table(_WORST, worst.to_dict("records")))
     st.caption(
         "Dotted: the 80% that a likely range should hold (amber: under 75%), and predicted as "
-        "observed. Numbers: rows. "
-        "Shares are means over laboratories, not rows. docs/validation.md has every figure with "
-        "its bar."
+        "observed. Numbers: rows. Shares are means over laboratories, not rows. "
+        "docs/validation.md has every figure with its bar."
     )
 
 
 def _in_words(errors: Errors) -> str:
-    whose = (
+    row_counts = (
         f"{counted(errors.n, 'row')} of "
         f"{counted(errors.n_sources or 0, 'laboratory', 'laboratories')}"
     )
     return (
-        f"{whose}, median error {errors.median_ape or 0:.0%}, {errors.coverage or 0:.0%} in the "
-        "likely range"
+        f"{row_counts}, median error {errors.median_ape or 0:.0%}, {errors.coverage or 0:.0%} in "
+        "the likely range"
     )
 
 
 def _by_group(judged: pd.DataFrame, by: str) -> pd.DataFrame:
     """Errors of all rows, then of each group of one column, the largest first."""
     largest = sorted(judged.groupby(by), key=lambda pair: -len(pair[1]))[:_GROUPS]
-    named = hardware_called if by == "hardware_id" else lambda name: TIER_NAMES.get(name, name)
-    groups = {"All": judged} | {named(str(name)): rows for name, rows in largest}
+    label_of = hardware_called if by == "hardware_id" else lambda name: TIER_NAMES.get(name, name)
+    groups = {"All": judged} | {label_of(str(name)): rows for name, rows in largest}
     names = {
         "n": "n",
         "n_sources": "laboratories",
@@ -273,17 +275,18 @@ def draw_claims() -> None:
         f"**{len(read_claims())} claims of the works behind this tool:** "
         f"{', '.join(f'{counts[state]} {state}' for state in STATES)}."
     )
-    named = {citation.id: citation.title for citation in citations()}
+    titles = {citation.id: citation.title for citation in citations()}
     claims = seeds_table(read_claims(), states).drop(columns="where")
     rows = (
-        claims.assign(source=[named.get(one, one) for one in claims["source"]]).to_numpy().tolist()
+        claims.assign(source=[titles.get(source, source) for source in claims["source"]])
+        .to_numpy()
+        .tolist()
     )
     heads = ("Source", "Claim", "Published", "Ours", "Likely range", "State")
     show_table(matrix(heads, rows, "l" * len(heads)), widest=250, lines=3)
     st.caption(
         f"A figure holds within {TOLERANCE:.0%} of what is published, a direction exactly; "
-        "(differs) marks what does "
-        "not. docs/sources.md says what is assumed."
+        "(differs) marks what does not. docs/sources.md says what is assumed."
     )
 
 
@@ -327,7 +330,8 @@ def _kernels(now: StoreStatus) -> None:
         return
     rows = now.coverage[list(_KERNELS)].itertuples(index=False)
     cells = [
-        (*row[:5], *("" if pd.isna(one) else f"{one:,.0f}" for one in row[5:])) for row in rows
+        (*row[:5], *("" if pd.isna(count) else f"{count:,.0f}" for count in row[5:]))
+        for row in rows
     ]
     show_table(matrix(tuple(_KERNELS.values()), cells, "lllllrrrr"))
 

@@ -32,7 +32,7 @@ function slider(label, id, most, moved, done, steps) {
   return one;
 }
 
-const HEADS = { K: "Tokens drafted a step", "Likely range": "8 in 10 lie in it", "Chance fastest": "Chance that this K is the fastest of all" };
+const HEADS = { K: "Tokens drafted a step", "80% range": "8 in 10 measurements lie in it", "Best in": "Chance that this K is the best of all" };
 
 function build(root) {
   const v = { batch: 1, length: 1, waiting: false };
@@ -61,11 +61,10 @@ function build(root) {
   v.launch = node("section", { class: "launch" });
   v.table = node("tbody", {});
   v.limit = node("p", { class: "limit" });
-  v.why = node("p", { class: "limit" });
   v.flips = node("div", { class: "flips" });
-  const head = ["K", "Speedup", "Likely range", "Chance fastest", "ms/token"].map((one) => node("th", { scope: "col", title: HEADS[one] || "" }, one));
+  const head = ["K", "Speedup", "80% range", "Best in", "ms/token"].map((one) => node("th", { scope: "col", title: HEADS[one] || "" }, one));
   const main = node("section", {}, node("div", { class: "head" }, v.heading, v.axes), v.plot, v.legend);
-  v.answers = node("div", {}, node("table", {}, node("thead", {}, node("tr", {}, head)), v.table), v.limit, v.why, v.flips);
+  v.answers = node("div", {}, node("table", {}, node("thead", {}, node("tr", {}, head)), v.table), v.limit, v.flips);
   const side = node("aside", {}, v.launch, v.answers);
   v.box = node("div", { class: "live" }, node("div", { class: "grid" }, node("header", {}, v.title, sub), v.sliders, main, side));
   root.append(v.box);
@@ -126,14 +125,16 @@ function commit(v) {
   v.tell("moved", moved);
 }
 
+/** Slots of the line below the headline, where the batch fits and where it does not. */
+const LINES = [["range", "time", "slow", "alternative", "borrowed", "published", "published_here", "pays", "admit"], ["memory"]];
+
 function update(v) {
-  const { m } = v;
+  const { m } = v, book = { phrases: m.phrases, flags: m.flags };
   v.now = outcome(m, v.batch, v.length);
-  v.ranges = served(m, v.now, schedule(m, v.length));
+  v.ranges = v.now.ranges;
   v.marks = landmarks(m, v.length, v.ranges);
-  const said = verdict(m, v.batch, v.length, v.now, v.ranges);
-  v.title.textContent = said.title;
-  v.figures.replaceChildren(...said.parts.flatMap(([bold, rest]) => (bold ? [node("b", {}, bold), rest] : [rest])));
+  v.title.textContent = say(book, "headline", v.now.facts);
+  v.figures.textContent = LINES[v.batch > m.largest ? 1 : 0].map((slot) => say(book, slot, v.now.facts)).filter(Boolean).join(" ");
   v.answers.hidden = v.batch > m.largest; // figures of what does not run answer nobody
   v.wider.hidden = !(m.fit && m.fit.wider && v.batch > m.largest);
   v.wider.textContent = m.fit ? m.fit.wider : "";
@@ -189,8 +190,8 @@ function legend(v) {
   if (same) made.push(key("◆", "published", `this drafter (${same})`, by));
   if (other) made.push(key("◇", "faint", `other drafters (${other})`, by));
   if (own.length) made.push(key("●", "own", `yours (${own.length})`));
-  if (!published.length) made.push(node("span", {}, "no published runs of this set-up"));
-  if (twin && KEPT.axis === "speedup") made.push(key("···", "faint", "if dense", `The same layers with the active experts alone, at K = ${v.m.k}: a draft loads no more of them`));
+  if (!published.length) made.push(node("span", {}, "no published runs of this setup"));
+  if (twin && KEPT.axis === "speedup") made.push(key("···", "faint", "dense model", `The same layers with the active experts alone, at K = ${v.m.k}: a draft loads no more of them`));
   if (KEPT.axis !== "speedup") made.push(key("╌", "ink", "no drafts"));
   v.legend.replaceChildren(...made, node("button", { onclick: () => csv(v) }, "CSV"));
 }
@@ -234,7 +235,6 @@ function table(v) {
     one.bar.style.width = one.share.textContent = percent(own.pBest);
     ms.textContent = own.tpot.toPrecision(3);
   });
-  v.why.textContent = besides(v.now);
 }
 
 function launch(v) {
@@ -245,11 +245,11 @@ function launch(v) {
 }
 
 function flipped(v) {
-  const rows = flips(v.m, v.batch, v.length, v.ranges).map((one) => {
+  const rows = flips(v.m, v.batch, v.length, v.now).map((one) => {
     const value = one.what === "batch" ? whole(one.value) : one.value.toFixed(2);
     return node("div", {}, `${one.what === "batch" ? "Batch" : "Accepted length"} ${one.above ? ">" : "<"} ${value}`, node("b", {}, `→ ${named(one.k)}`));
   });
-  v.flips.replaceChildren(...(rows.length ? [node("h2", {}, "K changes at"), ...rows] : []));
+  v.flips.replaceChildren(...(rows.length ? [node("h2", {}, "Change K when"), ...rows] : []));
 }
 
 /** Every K at the batch under the pointer; a click makes that batch the one asked about. */

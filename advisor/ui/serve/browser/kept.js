@@ -13,5 +13,4 @@ function node(name, attributes, ...children) {
   return made;
 }
 
-const whole = (value) => value.toLocaleString("en");
 const named = (k) => (k ? `K = ${k}` : "no drafts");

@@ -1,0 +1,477 @@
+"""The main answer as one record of facts, and the flags that are read off it.
+
+A fact is a number with a unit, an id, a case or a flag; none holds a sentence. Every medium
+(terminal, page, PDF, report, JSON) shows this record and decides nothing itself: which sentence is
+said follows from FLAGS, in show/phrases/answer.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+
+from advisor.answers.advice import HARDLY, Advice, published_here, side_of_range
+from advisor.answers.best_k import DraftRow
+from advisor.answers.by_batch import schedule_values
+from advisor.answers.by_length import SHORTEST, at_length, by_batch, length_now
+from advisor.answers.schedule import gain_over_doublings
+from advisor.answers.summary import (
+    OWN_ROWS,
+    borrowed_from,
+    on_more_gpus,
+    own_half_widths,
+    stated_k,
+)
+from advisor.catalog.engines import load_engine
+from advisor.measured.published import PublishedRun, runs_beside
+from advisor.physics.memory import GIB
+
+KFrom = Literal["model", "own"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Facts of the main answer. None is unknown or does not apply, never zero."""
+
+    batch: int
+    """Batch asked about. [sequences]"""
+    k: int
+    """Draft length that the exported configuration runs at this batch. [tokens]"""
+    k_from: KFrom
+    """Whether the model or the user's own runs chose it."""
+    best_alone: int
+    """Draft length that would be best at this batch alone. [tokens]"""
+    alone_gain: float | None
+    """Its speedup over that of `k`, minus 1. None where they are the same. [-]"""
+    served: tuple[tuple[int, int, int], ...]
+    """What the configuration runs: first batch, last batch, K."""
+    n_k: int
+    """Draft lengths looked at, 0 among them; 1 without a drafter. [-]"""
+    tried: int
+    """Draft length that the figures are of: `k`, or the best above 0 where `k` is 0. [tokens]"""
+    speedup: float
+    low: float
+    """Low end of the 80 % range. [-]"""
+    high: float
+    """High end of the 80 % range. [-]"""
+    chance: float
+    """Chance of a gain, from the model alone. [0 to 1]"""
+    best_share: float
+    """Share of simulated cases in which `tried` is the fastest. [0 to 1]"""
+    loss: float
+    """Speedup that `tried` gives away on average against the best of each case. [0 to 1]"""
+    tier: str
+    tpot_ms: float
+    """Time per output token at `k`. [ms]"""
+    plain_ms: float
+    """Time per output token of the baseline. [ms]"""
+    slow_ms: float
+    """Time per output token at the low end of the range. [ms]"""
+    fastest_ms: float
+    """Least time per output token of all K. [ms]"""
+    limit_ms: float | None
+    """Limit on the time per output token. [ms]"""
+    in_limit: bool
+    """Whether `k` keeps the limit."""
+    tried_in_limit: bool
+    """Whether `tried` keeps the limit."""
+    any_in_limit: bool
+    """Whether some K keeps the limit at this batch."""
+    kept_to: int | None
+    """Last batch up to which some K keeps the limit; None where that is every batch. [sequences]"""
+    admit: int | None
+    """Requests that the engine may run at once to keep the limit. [requests]"""
+    accepted_length: float | None
+    """Tokens per round at `accepted_k`, the target's own included. None without a drafter."""
+    accepted_k: int
+    borrowed: str | None
+    """Name of the model or drafter whose accepted length stands in."""
+    below_length: float | None
+    """Accepted length below which the configuration runs `below_k` at this batch. [tokens]"""
+    below_k: int | None
+    off_length: float | None
+    """Accepted length below which it does not speculate, where `below_k` is not 0. [tokens]"""
+    above_length: float | None
+    above_k: int | None
+    largest: int
+    """Largest batch that fits in memory. [sequences]"""
+    needed_gib: float
+    """Memory per GPU at this batch. [GiB]"""
+    usable_gib: float
+    """Usable memory per GPU. [GiB]"""
+    weights_fill: bool
+    """Whether the weights alone are too large."""
+    wider_gpus: int | None
+    """GPUs on which the batch fits. None where it fits, or on none that was tried."""
+    end_batch: int
+    """Last batch looked at: of the memory, or of the curve. [sequences]"""
+    end_is_memory: bool
+    pays_to: int | None
+    """Last batch at which the configuration gains, where it is not `end_batch`; 0: at none."""
+    loses_from: int | None
+    """Batch from which on the low end of the range lies below 1, as far as it drafts."""
+    drafts_from: int | None
+    """First batch at which the configuration drafts. None where it never does."""
+    drafts_to: int | None
+    peak: float
+    """Largest speedup of the configuration, of `tried` where it never drafts. [-]"""
+    peak_batch: int
+    """Batch of that speedup. [sequences]"""
+    switches: bool
+    """Whether the configuration runs several K."""
+    varies: bool
+    """Whether K by batch, were it served, would run several K."""
+    single_k_cost: float | None
+    """Speedup given away by one K for all batches against K by batch, mean over batch doublings.
+    None where K by batch runs one K. [0 to 1]"""
+    published_n: int
+    """Published runs of this model, GPUs and drafter."""
+    published_slower: int
+    published_below: int
+    """Those below the 80 % range of their batch and K."""
+    published_above: int
+    published_random: int
+    """Those whose prompts were random tokens."""
+    published_silent: int
+    """Those that do not state their accepted length."""
+    published_low: float | None
+    published_high: float | None
+    published_batch_low: float | None
+    published_batch_high: float | None
+    here_n: int
+    """Published runs at this batch and K (or of none that is stated)."""
+    here_low: float | None
+    here_high: float | None
+    here_outside: int
+    """-1 where all of them lie below the range, 1 where all lie above it, else 0."""
+    own_n: int
+    """Speedups that the user measured with this setup."""
+    own_here: float | None
+    """Median of those at this batch and K. [-]"""
+    half_width: float | None
+    """Half the width of the range over the speedup, and after some runs of the user's own. [-]"""
+    half_width_after: float | None
+    own_rows: int
+    """Benchmark runs of the user's own that the latter takes."""
+    engine: str
+    engine_name: str
+    kernels_of: str | None
+    """Another accelerator with the same chip, whose measured kernels are used."""
+    refit_points: int | None
+    """Points of the user's own that the constants were refitted to."""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """All fields by name."""
+        return asdict(self)
+
+
+FACTS = frozenset(field.name for field in fields(Outcome))
+MAY_LOSE = 0.8
+"""Choice of this project: a chance of a gain below this is said to be one of a loss too. [-]"""
+NEAR = 0.005
+"""Difference of two speedups that two decimals hide. [-]"""
+FLAGS: dict[str, tuple[str, str, Any]] = {
+    "fits": ("batch", "<=", "largest"),
+    "nothing_fits": ("largest", "==", 0),
+    "weights_fill": ("weights_fill", "==", True),
+    "wider": ("wider_gpus", "known", None),
+    "undrafted": ("n_k", "==", 1),
+    "limited": ("limit_ms", "known", None),
+    "all_over_limit": ("any_in_limit", "==", False),
+    "over_limit_slow": ("slow_ms", ">", "limit_ms"),
+    "tried_over_limit": ("tried_in_limit", "==", False),
+    "off": ("k", "==", 0),
+    "own": ("k_from", "==", "own"),
+    "loss": ("speedup", "<", 1.0),
+    "hardly": ("speedup", "<", HARDLY),
+    "may_lose": ("chance", "<", MAY_LOSE),
+    "own_here": ("own_here", "known", None),
+    "kept": ("k", "!=", "best_alone"),
+    "kept_off": ("best_alone", "==", 0),
+    "kept_slower": ("alone_gain", ">=", 0.0005),
+    "borrowed": ("borrowed", "known", None),
+    "memory_end": ("end_is_memory", "==", True),
+    "pays_nowhere": ("pays_to", "==", 0),
+    "stops_paying": ("pays_to", "known", None),
+    "loses": ("loses_from", "known", None),
+    "loses_here": ("loses_from", "<=", "batch"),
+    "loses_always": ("loses_from", "==", 1),
+    "never_drafts": ("drafts_from", "unknown", None),
+    "drafts_late": ("drafts_from", ">", 1),
+    "drafts_early": ("drafts_to", "<", "end_batch"),
+    "switches": ("switches", "==", True),
+    "varies": ("varies", "==", True),
+    "single_k_costs": ("single_k_cost", ">=", 0.0005),
+    "admits": ("admit", "known", None),
+    "vllm": ("engine", "==", "vllm"),
+    "sglang": ("engine", "==", "sglang"),
+    "below": ("below_length", "known", None),
+    "below_off": ("below_k", "==", 0),
+    "off_later": ("off_length", "known", None),
+    "above": ("above_length", "known", None),
+    "published": ("published_n", ">", 0),
+    "published_one": ("published_n", "==", 1),
+    "some_below": ("published_below", ">", 0),
+    "all_below": ("published_below", "==", "published_n"),
+    "some_above": ("published_above", ">", 0),
+    "random": ("published_random", "==", "published_n"),
+    "here": ("here_n", ">", 0),
+    "here_one": ("here_n", "==", 1),
+    "narrows": ("half_width_after", "<", "half_width"),
+    "refitted": ("refit_points", "known", None),
+    "measured": ("tier", "==", "measured"),
+    "interpolated": ("tier", "==", "interpolated"),
+    "fitted": ("tier", "==", "fitted"),
+    "same_chip": ("kernels_of", "known", None),
+}
+"""Comparisons of a fact with a constant or another fact. One with None does not hold, but for
+`unknown`. The only place with a threshold of the main answer."""
+
+
+def holds(flag: str, facts: Mapping[str, Any]) -> bool:
+    """Whether a flag of FLAGS holds of a record's facts."""
+    name, comparison, bound = FLAGS[flag]
+    value = facts[name]
+    if comparison in ("known", "unknown"):
+        return (value is None) == (comparison == "unknown")
+    against = facts[bound] if isinstance(bound, str) and bound in facts else bound
+    if value is None or against is None:
+        return False
+    compared = {
+        "==": value == against,
+        "!=": value != against,
+        "<": value < against,
+        "<=": value <= against,
+        ">": value > against,
+        ">=": value >= against,
+    }
+    return bool(compared[comparison])
+
+
+@dataclass(frozen=True)
+class LengthFlip:
+    """Accepted length from which on, away from today's, another K is served at this batch."""
+
+    accepted_length: float
+    """At `stated_k` of the answer. [tokens]"""
+    k_after: int
+
+
+_LENGTH_STEP = 0.15
+"""Accepted lengths that are looked at are this far apart. [tokens]"""
+_LENGTH_ERROR = 0.005
+"""Between two of them a flip is located to this: two decimals are shown. [tokens]"""
+
+
+def length_flips(advice: Advice) -> tuple[LengthFlip | None, LengthFlip | None, LengthFlip | None]:
+    """The nearest flip below today's length, the one to no drafts where that is another, and the
+    nearest above."""
+    k = stated_k(advice)
+    today = length_now(advice)
+    if k == 0 or today <= SHORTEST:
+        return None, None, None
+    now = _k(advice, today)
+    below = _first_flip(advice, today, SHORTEST, now)
+    above = _first_flip(advice, today, k + 1.0, now)
+    off = None
+    if below is not None and below.k_after and _k(advice, SHORTEST) == 0:
+        length = _bisected(advice, SHORTEST, below.accepted_length, 0)
+        off = LengthFlip(length, 0)
+    return below, off, above
+
+
+def _k(advice: Advice, length: float) -> int:
+    return at_length(advice, length).k(advice.scenario.batch_size)
+
+
+def _first_flip(advice: Advice, today: float, bound: float, now: int) -> LengthFlip | None:
+    steps = max(2, round(abs(bound - today) / _LENGTH_STEP) + 1)
+    for near, far in pairwise(np.linspace(today, bound, steps).tolist()):
+        if _k(advice, far) != now:
+            length = _bisected(advice, near, far, now)
+            beyond = length + np.sign(far - near) * _LENGTH_ERROR
+            return LengthFlip(length, _k(advice, float(beyond)))
+    return None
+
+
+def _bisected(advice: Advice, near: float, far: float, k_near: int) -> float:
+    """Length between `near`, where K is `k_near`, and `far`, where it is not, at which it ends."""
+    while abs(far - near) > _LENGTH_ERROR:
+        middle = (near + far) / 2.0
+        if _k(advice, middle) == k_near:
+            near = middle
+        else:
+            far = middle
+    return (near + far) / 2.0
+
+
+def outcome_of(
+    advice: Advice, own: Sequence[tuple[float, int, float]] = (), follows_own: bool = False
+) -> Outcome:
+    """The record of an answer.
+
+    own : the user's measured speedups as (batch, K, speedup) [-]. follows_own : whether K by batch
+        are those of these runs.
+    """
+    answer = advice.recommendation
+    scenario = advice.scenario
+    batch = scenario.batch_size
+    k = answer.n_draft
+    rows = {row.n_draft: row for row in advice.drafts}
+    tried = rows[k or advice.curve_k]
+    alone = rows[answer.best_alone]
+    curve = advice.curve
+    no_flips: tuple[None, None, None] = (None, None, None)
+    below, off, above = no_flips if follows_own else length_flips(advice)
+    limit_ms = scenario.max_tpot_ms
+    accepted_k = stated_k(advice)
+    adjustment = advice.setup.adjustment
+    widths = own_half_widths(advice)
+    own_here = [speedup for at, drafted, speedup in own if (at, drafted) == (batch, k)]
+    return Outcome(
+        batch=batch,
+        k=k,
+        k_from="own" if follows_own else "model",
+        best_alone=answer.best_alone,
+        alone_gain=None if alone.n_draft == k else alone.speedup / rows[k].speedup - 1.0,
+        served=tuple(
+            (part.batch_start, part.batch_end, part.k_running) for part in advice.to_serve
+        ),
+        n_k=len(advice.drafts),
+        tried=tried.n_draft,
+        speedup=tried.speedup,
+        low=tried.speedup_low,
+        high=tried.speedup_high,
+        chance=tried.p_gain,
+        best_share=tried.p_best,
+        loss=tried.expected_loss,
+        tier=str(answer.speedup.tier),
+        tpot_ms=rows[k].tpot_s * 1e3,
+        plain_ms=rows[0].tpot_s * 1e3,
+        slow_ms=tried.tpot_s * tried.speedup / tried.speedup_low * 1e3,
+        fastest_ms=min(row.tpot_s for row in advice.drafts) * 1e3,
+        limit_ms=limit_ms,
+        in_limit=rows[k].meets_limit,
+        tried_in_limit=tried.meets_limit,
+        any_in_limit=any(row.meets_limit for row in advice.drafts),
+        **_limit_facts(advice),
+        accepted_length=float(curve.accepted_length[curve.column(accepted_k)])
+        if len(advice.drafts) > 1
+        else None,
+        accepted_k=accepted_k,
+        borrowed=borrowed_from(advice) or None,
+        below_length=None if below is None else below.accepted_length,
+        below_k=None if below is None else below.k_after,
+        off_length=None if off is None else off.accepted_length,
+        above_length=None if above is None else above.accepted_length,
+        above_k=None if above is None else above.k_after,
+        **_memory_facts(advice),
+        **_batch_facts(advice),
+        **_published_facts(advice),
+        own_n=len(own),
+        own_here=float(np.median(own_here)) if own_here else None,
+        half_width=None if widths is None else widths[0],
+        half_width_after=None if widths is None else widths[1],
+        own_rows=OWN_ROWS,
+        engine=scenario.engine,
+        engine_name=load_engine(scenario.engine).name,
+        kernels_of=advice.setup.costs.kernels_of or None,
+        refit_points=None if adjustment is None else adjustment.n_points,
+    )
+
+
+def with_tried(outcome: Outcome, row: DraftRow) -> Outcome:
+    """The record with the figures of another draft length at the same batch."""
+    return replace(
+        outcome,
+        tried=row.n_draft,
+        speedup=row.speedup,
+        low=row.speedup_low,
+        high=row.speedup_high,
+        chance=row.p_gain,
+        best_share=row.p_best,
+        loss=row.expected_loss,
+        tried_in_limit=row.meets_limit,
+        slow_ms=row.tpot_s * row.speedup / row.speedup_low * 1e3,
+    )
+
+
+def _limit_facts(advice: Advice) -> dict[str, Any]:
+    missed = [part.batch_start for part in advice.k_by_batch if not part.meets_limit]
+    if not missed:
+        return {"kept_to": None, "admit": None}
+    kept_to = missed[0] - 1
+    # SGLang counts the requests of all attention groups of an instance.
+    groups = advice.setup.placement.attention_groups
+    per_engine = {"vllm": kept_to, "sglang": kept_to * groups}
+    admit = per_engine.get(advice.scenario.engine) if kept_to else None
+    return {"kept_to": kept_to, "admit": admit}
+
+
+def _memory_facts(advice: Advice) -> dict[str, Any]:
+    memory = advice.setup.memory
+    batch = advice.scenario.batch_size
+    needed = memory.total_bytes(batch, advice.setup.placement.attention_groups)
+    fits = memory.largest_batch >= batch
+    wider = None if fits else on_more_gpus(advice.scenario)
+    return {
+        "largest": memory.largest_batch,
+        "needed_gib": needed / GIB,
+        "usable_gib": memory.usable_bytes / GIB,
+        "weights_fill": memory.weights_bytes + memory.drafter_bytes > memory.usable_bytes,
+        "wider_gpus": None if wider is None else wider.n_gpus,
+    }
+
+
+def _batch_facts(advice: Advice) -> dict[str, Any]:
+    """Where the configuration drafts, gains and may lose, and what one K costs."""
+    curve = advice.curve
+    places = by_batch(advice, curve, advice.to_serve)
+    gain = gain_over_doublings(advice.k_by_batch, schedule_values(advice.setup, curve))
+    varies = len({part.k_running for part in advice.k_by_batch}) > 1
+    k = advice.recommendation.n_draft
+    cost = 1.0 - gain.static_speedup[curve.column(k)] / gain.schedule_speedup
+    return {
+        "end_batch": places.end,
+        "end_is_memory": 0 < advice.setup.memory.largest_batch <= int(curve.batches[-1]),
+        "pays_to": places.pays_to,
+        "loses_from": places.loses_from,
+        "drafts_from": places.drafts_from,
+        "drafts_to": places.drafts_to,
+        "peak": places.peak,
+        "peak_batch": places.peak_batch,
+        "switches": len({part.k_running for part in advice.to_serve}) > 1,
+        "varies": varies,
+        "single_k_cost": max(cost, 0.0) if varies else None,
+    }
+
+
+def _published_facts(advice: Advice) -> dict[str, Any]:
+    runs = runs_beside(advice.scenario, advice.setup.placement.gpus)
+    here = published_here(advice)
+    sides = [side_of_range(advice.curve, run) for run in runs]
+    here_sides = {side_of_range(advice.curve, run) for run in here}
+    return {
+        "published_n": len(runs),
+        "published_slower": sum(run.speedup <= 1.0 for run in runs),
+        "published_below": sides.count(-1),
+        "published_above": sides.count(1),
+        "published_random": sum(run.random_tokens for run in runs),
+        "published_silent": sum(bool(np.isnan(run.accepted_length)) for run in runs),
+        **_ends("published", runs),
+        "published_batch_low": min((run.batch_size for run in runs), default=None),
+        "published_batch_high": max((run.batch_size for run in runs), default=None),
+        "here_n": len(here),
+        **_ends("here", here),
+        "here_outside": here_sides.pop() if len(here_sides) == 1 else 0,
+    }
+
+
+def _ends(name: str, runs: list[PublishedRun] | tuple[PublishedRun, ...]) -> dict[str, Any]:
+    speedups = [run.speedup for run in runs]
+    return {f"{name}_low": min(speedups, default=None), f"{name}_high": max(speedups, default=None)}

@@ -1,0 +1,294 @@
+"""The book of the main answer: every sentence on which K to draft, how much it gains, how sure that
+is, and where it ends."""
+
+from __future__ import annotations
+
+from advisor.answers.outcome import FACTS, FLAGS, holds
+from advisor.show.phrases.book import Book, Phrase
+
+PHRASES = (
+    Phrase("headline", "!fits nothing_fits", "Does not fit in memory"),
+    Phrase("headline", "!fits", "Does not fit in memory: {largest:int} sequences at most"),
+    Phrase("headline", "undrafted", "Baseline without a drafter: {plain_ms:3} ms per token"),
+    Phrase(
+        "headline",
+        "all_over_limit",
+        "No draft length keeps {limit_ms:3} ms per token: {fastest_ms:3} ms at best",
+    ),
+    Phrase("headline", "own off", "Your runs: turn speculation off at batch {batch:int}"),
+    Phrase("headline", "own", "Your runs: draft {k:tokens} at batch {batch:int}"),
+    Phrase(
+        "headline", "off loss", "Turn speculation off at batch {batch:int}: {speedup:x} at best"
+    ),
+    Phrase(
+        "headline",
+        "off tried_over_limit",
+        "Turn speculation off at batch {batch:int}: {speedup:x} misses the limit",
+    ),
+    Phrase(
+        "headline",
+        "off",
+        "Turn speculation off at batch {batch:int}: a gain ({speedup:x}) is too uncertain",
+    ),
+    Phrase("headline", "loss", "Draft {k:tokens}: {speedup:x} at batch {batch:int}, a slowdown"),
+    Phrase("headline", "hardly", "Hardly worth it: {speedup:x} with {k:tokens}"),
+    Phrase("headline", "", "Draft {k:tokens}: {speedup:x} faster at batch {batch:int}"),
+    Phrase("range", "undrafted", ""),
+    Phrase("range", "!fits", ""),
+    Phrase(
+        "range",
+        "off",
+        "With {tried:tokens}: 80% range {low:1}–{high:1}×, {chance:chance} chance of a gain.",
+    ),
+    Phrase(
+        "range",
+        "own own_here",
+        "You measured {own_here:x} here; predicted {speedup:x}, 80% range {low:1}–{high:1}×.",
+    ),
+    Phrase("range", "own", "Predicted {speedup:x}, 80% range {low:1}–{high:1}×."),
+    Phrase(
+        "range",
+        "may_lose",
+        "80% range {low:1}–{high:1}×; it may lose: {chance:chance} chance of a gain.",
+    ),
+    Phrase("range", "", "80% range {low:1}–{high:1}×; {chance:chance} chance of a gain."),
+    Phrase("picked", "!fits", "{launch}"),
+    Phrase(
+        "picked",
+        "",
+        "With {tried:tokens}: 80% range {low:1}–{high:1}×, {chance:chance} chance of a gain.",
+    ),
+    Phrase("time", "undrafted", ""),
+    Phrase("time", "!fits", ""),
+    Phrase("time", "off", "{plain_ms:3} ms per token."),
+    Phrase("time", "", "{tpot_ms:3} instead of {plain_ms:3} ms per token."),
+    Phrase("range_and_time", "", "{range} {time}"),
+    Phrase(
+        "slow",
+        "fits limited over_limit_slow !all_over_limit !off",
+        (
+            "At the slow end of the range a token takes {slow_ms:3} ms, over the limit of "
+            "{limit_ms:3}."
+        ),
+    ),
+    Phrase(
+        "alternative",
+        "fits kept kept_slower !own",
+        "K = {best_alone} is {alone_gain:pct1} faster at this batch; K = {k} changes less with "
+        "the batch.",
+    ),
+    Phrase(
+        "alternative",
+        "fits kept !own",
+        "K = {best_alone} is as fast at this batch; K = {k} changes less with the batch.",
+    ),
+    Phrase("borrowed", "borrowed !undrafted", "The accepted length is borrowed from {borrowed}."),
+    Phrase("published", "!published", ""),
+    Phrase(
+        "published",
+        "all_below random",
+        "All {published_n:runs} gained less: their prompts were random tokens.",
+    ),
+    Phrase(
+        "published",
+        "some_below random",
+        "{published_below} of {published_n:runs} gained less: their prompts were random tokens.",
+    ),
+    Phrase("published", "published_one some_below", "The one published run gained less."),
+    Phrase("published", "published_one some_above", "The one published run gained more."),
+    Phrase("published", "published_one", "The one published run lies in the 80% range."),
+    Phrase(
+        "published",
+        "some_below some_above",
+        "Of {published_n:runs}, {published_below} gained less and {published_above} more than the "
+        "80% range.",
+    ),
+    Phrase(
+        "published",
+        "some_below",
+        "{published_below} of {published_n:runs} gained less than the 80% range.",
+    ),
+    Phrase(
+        "published",
+        "some_above",
+        "{published_above} of {published_n:runs} gained more than the 80% range.",
+    ),
+    Phrase("published", "", "{published_n:runs} lie in the 80% range."),
+    Phrase("published_here", "!here", ""),
+    Phrase("published_here", "here_one", "At this batch they measured {here_low:x}."),
+    Phrase("published_here", "", "At this batch they measured {here_low:x2}–{here_high:x}."),
+    Phrase("published_runs", "!published", ""),
+    Phrase(
+        "published_runs",
+        "published_one",
+        "{published_n:runs} of this setup: {published_low:x} at batch {published_batch_low:int}.",
+    ),
+    Phrase(
+        "published_runs",
+        "",
+        "{published_n:runs} of this setup: {published_low:x2}–{published_high:x} at batch "
+        "{published_batch_low:int} to {published_batch_high:int}. {published_here}",
+    ),
+    Phrase("memory", "fits", ""),
+    Phrase("memory", "", "{memory_need} {memory_fix}"),
+    Phrase(
+        "memory_need",
+        "",
+        "Needs {needed_gib:int} GiB per GPU; {usable_gib:int} are usable.",
+    ),
+    Phrase("memory_fix", "wider", "It fits on {wider_gpus:gpus}."),
+    Phrase(
+        "memory_fix",
+        "weights_fill",
+        "The weights alone are too large: use more GPUs or a smaller weight format.",
+    ),
+    Phrase(
+        "memory_fix",
+        "nothing_fits",
+        "One sequence is too large at this context: shorten the context, use more GPUs or a "
+        "smaller format.",
+    ),
+    Phrase(
+        "memory_fix",
+        "",
+        "Lower the batch to {largest:int}, shorten the context or use more GPUs.",
+    ),
+    Phrase("schedule", "undrafted", ""),
+    Phrase("schedule", "switches", "K by batch: {served:ranges}."),
+    Phrase("schedule", "off varies", ""),
+    Phrase("schedule", "off", "No draft length pays at any batch."),
+    Phrase(
+        "schedule",
+        "varies single_k_costs",
+        "K = {k} everywhere is within {single_k_cost:pct1} of switching K by batch.",
+    ),
+    Phrase("schedule", "varies", "K = {k} everywhere is as fast as switching K by batch."),
+    Phrase("schedule", "", "K = {k} is best at every batch up to {end_batch:int}."),
+    Phrase("pays", "never_drafts", ""),
+    Phrase("pays", "pays_nowhere", ""),
+    Phrase(
+        "pays", "loses_always", "Faster on average up to batch {pays_end}; some workloads lose."
+    ),
+    Phrase(
+        "pays",
+        "loses",
+        "Faster on average up to batch {pays_end}; from {loses_from:int} some workloads lose.",
+    ),
+    Phrase("pays", "stops_paying", "Faster up to batch {pays_end}, off above."),
+    Phrase("pays", "memory_end", "Faster at every batch that fits (up to {end_batch:int})."),
+    Phrase("pays", "", "Faster up to batch {end_batch:int} and beyond."),
+    Phrase("pays_end", "stops_paying", "{pays_to:int}"),
+    Phrase("pays_end", "", "{end_batch:int}"),
+    Phrase("admit", "!fits", ""),
+    Phrase("admit", "!admits", ""),
+    Phrase("admit", "all_over_limit", ""),
+    Phrase(
+        "admit",
+        "vllm",
+        "Above batch {kept_to:int} no K keeps {limit_ms:3} ms: set --max-num-seqs {admit}.",
+    ),
+    Phrase(
+        "admit",
+        "sglang",
+        "Above batch {kept_to:int} no K keeps {limit_ms:3} ms: set --max-running-requests {admit}.",
+    ),
+    Phrase("change", "!below !above", ""),
+    Phrase(
+        "change",
+        "",
+        "Change K when the accepted length (now {accepted_length:x2} at K = {accepted_k}) is "
+        "{change_below}{change_off}{change_above}.",
+    ),
+    Phrase("change_below", "below", "below {below_length:x2} ({below_k:k})"),
+    Phrase("change_off", "off_later", ", below {off_length:x2} (no drafts)"),
+    Phrase("change_above", "above below", " or above {above_length:x2} (K = {above_k})"),
+    Phrase("change_above", "above", "above {above_length:x2} (K = {above_k})"),
+    Phrase("peak", "undrafted", ""),
+    Phrase(
+        "peak",
+        "off",
+        "With {tried:tokens} the speedup is {speedup:x} at batch {batch:int} and at most "
+        "{peak:x}, at batch {peak_batch:int}.",
+    ),
+    Phrase(
+        "peak",
+        "switches",
+        "With K by batch the speedup is {speedup:x} at batch {batch:int} and at most {peak:x}, at "
+        "batch {peak_batch:int}. {pays}",
+    ),
+    Phrase(
+        "peak",
+        "",
+        "With K = {k} the speedup is {speedup:x} at batch {batch:int} and at most {peak:x}, at "
+        "batch {peak_batch:int}. {pays}",
+    ),
+    Phrase("do", "!fits", "{memory}"),
+    Phrase(
+        "do",
+        "all_over_limit",
+        "No draft length keeps {limit_ms:3} ms per token: lower the batch or use more GPUs.",
+    ),
+    Phrase("do", "undrafted", "There is no drafter: nothing is drafted."),
+    Phrase("do", "off", "Leave speculation off at batch {batch:int}."),
+    Phrase(
+        "do",
+        "hardly",
+        "Leave speculation off unless your own measurement shows a gain with {k:tokens}.",
+    ),
+    Phrase(
+        "do",
+        "switches",
+        "Turn on K by batch with the command below (K = {k} at batch {batch:int}) and measure a "
+        "day of traffic.",
+    ),
+    Phrase("do", "", "Turn on K = {k} with the command below and measure a day of traffic."),
+    Phrase("share", "undrafted", ""),
+    Phrase(
+        "share",
+        "",
+        "K = {tried} is the fastest in {best_share:pct} of 256 simulated cases, which differ in "
+        "the uncertain constants, and gives away {loss:pct1} on average against the best K of "
+        "each.",
+    ),
+    Phrase("basis", "refitted", "Times are refitted to {refit_points} of your points."),
+    Phrase("basis", "measured", "Times were measured at this very point."),
+    Phrase(
+        "basis",
+        "same_chip",
+        "Times are modeled from kernels measured on {kernels_of}, the same chip.",
+    ),
+    Phrase("basis", "interpolated", "Times are read between measured kernels of this GPU."),
+    Phrase("basis", "fitted", "Times are modeled from measured kernels of this GPU."),
+    Phrase("basis", "", "Times are from the data sheet: no kernel of this GPU was measured."),
+    Phrase(
+        "narrow",
+        "fits narrows",
+        "After {own_rows} benchmark runs of your own the 80% range is about "
+        "±{half_width_after:pct}, not ±{half_width:pct}.",
+    ),
+    Phrase("launch", "!fits nothing_fits", "No launch command: nothing fits in memory."),
+    Phrase(
+        "launch",
+        "!fits",
+        "No launch command: batch {batch:int} does not fit. For at most {largest:int} at once: "
+        "--batch {largest}.",
+    ),
+    Phrase("launch", "undrafted", "Launch the engine without speculation."),
+    Phrase(
+        "launch",
+        "off varies",
+        "Launch the engine without speculation: no drafts at batch {batch:int}. `export "
+        "--by-batch` writes K by batch.",
+    ),
+    Phrase("launch", "off", "Launch the engine without speculation."),
+    Phrase("launch_title", "off", "Launch on {engine_name} without drafts"),
+    Phrase("launch_title", "switches", "Launch on {engine_name}: K = {k} at this batch"),
+    Phrase("launch_title", "", "Launch on {engine_name} with K = {k}"),
+)
+BOOK = Book(PHRASES, FACTS, FLAGS, holds)
+SLOTS = (
+    *("headline", "range", "time", "slow", "alternative", "memory"),
+    *("published", "published_runs", "borrowed"),
+    *("schedule", "pays", "admit", "change", "basis", "narrow", "launch"),
+)
+"""Slots that a medium may show on a line of their own, in reading order."""

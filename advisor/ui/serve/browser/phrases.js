@@ -1,0 +1,49 @@
+// How a sentence is said: the filler of show/phrases/book.py once more. tests/e2e/test_live_answer.py holds the two together.
+
+const even = (value) => { const low = Math.floor(value); return value - low === 0.5 ? low + (low % 2) : Math.round(value); };
+const percent = (share) => `${even(100 * share)}%`;
+const whole = (value) => even(value).toLocaleString("en");
+const plural = (value, word) => `${value.toLocaleString("en")} ${word}${value === 1 ? "" : "s"}`;
+
+/** Three digits, as Python's `#.3g` has them. */
+function digits(value) {
+  const size = Math.abs(value);
+  return size > 0 && size < 1000 ? value.toPrecision(3).replace(/e.*/, "") : whole(value);
+}
+
+const FORMS = {
+  "": String,
+  x: (value) => `${value.toFixed(2)}×`,
+  x2: (value) => value.toFixed(2),
+  1: (value) => value.toFixed(1),
+  3: digits,
+  int: whole,
+  pct: percent,
+  pct1: (value) => `${(100 * value).toFixed(1)}%`,
+  chance: (value) => percent(Math.min(value, 0.99)),
+  tokens: (value) => plural(value, "token"),
+  runs: (value) => plural(value, "published run"),
+  gpus: (value) => plural(value, "GPU"),
+};
+const COMPARED = {
+  "==": (a, b) => a === b, "!=": (a, b) => a !== b, "<": (a, b) => a < b, "<=": (a, b) => a <= b, ">": (a, b) => a > b, ">=": (a, b) => a >= b,
+};
+const missing = (value) => value === null || value === undefined;
+
+/** Whether a flag holds of a record's facts. */
+function holds(book, flag, facts) {
+  const [name, comparison, bound] = book.flags[flag], value = facts[name];
+  if (comparison === "known" || comparison === "unknown") return missing(value) === (comparison === "unknown");
+  const against = typeof bound === "string" && bound in facts ? facts[bound] : bound;
+  return !missing(value) && !missing(against) && COMPARED[comparison](value, against);
+}
+
+/** The sentence of a slot: the first phrase whose flags hold; empty where none does. */
+function say(book, slot, facts) {
+  const of = (words) => words.split(" ").filter(Boolean).every((word) => (word[0] === "!" ? !holds(book, word.slice(1), facts) : holds(book, word, facts)));
+  const filled = (name) => {
+    const phrase = book.phrases.find(([its, when]) => its === name && of(when));
+    return phrase ? phrase[2].replace(/\{(\w+)(?::(\w+))?\}/g, (_, name, form) => (name in facts ? FORMS[form || ""](facts[name]) : filled(name))) : "";
+  };
+  return filled(slot).replace(/\s+/g, " ").trim();
+}

@@ -1,0 +1,184 @@
+// The answer at another batch or accepted length, looked up in the tables of show/answer_tables.py: a case is that of
+// the nearest length, a number is interpolated. Nothing is decided here.
+
+const bytes = (text) => Uint8Array.from(atob(text), (one) => one.charCodeAt(0));
+
+/** Payload of show/live_answer.py, its tables unpacked. */
+function unpack(data) {
+  const losses = bytes(data.loss);
+  return {
+    ...data,
+    x: data.batches.map(Math.log),
+    best_share: bytes(data.best_share),
+    chance: bytes(data.chance),
+    loss: Uint16Array.from({ length: losses.length / 2 }, (_, i) => losses[2 * i] + 256 * losses[2 * i + 1]),
+  };
+}
+
+const isNow = (m, length) => !m.accepted || length === m.accepted.now;
+
+/** Place of the nearest accepted length of the table. */
+function nearest(m, length) {
+  if (isNow(m, length)) return m.now_at;
+  const { lengths } = m.accepted;
+  return lengths.reduce((best, one, i) => (Math.abs(one - length) < Math.abs(lengths[best] - length) ? i : best), 0);
+}
+
+/** What each K accepts at a length of the slider, over what it accepts today. */
+function factors(m, length) {
+  if (isNow(m, length)) return m.drafts.map(() => 1);
+  const { lengths } = m.accepted, last = lengths.length - 1;
+  let low = 0;
+  while (low < last - 1 && lengths[low + 1] <= length) low++;
+  const share = Math.min(Math.max((length - lengths[low]) / (lengths[low + 1] - lengths[low]), 0), 1);
+  return m.drafts.map((_, k) => (1 - share) * m.factor[low][k] + share * m.factor[low + 1][k]);
+}
+
+/** Between which rows of the payload a batch lies, and how far along: linear in log batch. */
+function between(m, batch) {
+  const x = Math.log(batch), last = m.x.length - 1;
+  if (last === 0) return [0, 0];
+  let row = 0;
+  while (row < last - 1 && m.x[row + 1] <= x) row++;
+  return [row, Math.min(Math.max((x - m.x[row]) / (m.x[row + 1] - m.x[row]), 0), 1)];
+}
+
+/** A positive table [row][column] at a batch: log value linear in log batch. */
+function at(m, table, batch, column) {
+  const [row, share] = between(m, batch);
+  if (share === 0) return table[row][column];
+  if (share === 1) return table[row + 1][column];
+  return Math.exp((1 - share) * Math.log(table[row][column]) + share * Math.log(table[row + 1][column]));
+}
+
+/** A share of a packed table [length][row][column] at a batch. */
+function shareAt(m, table, place, batch, column, unit) {
+  const [row, share] = between(m, batch), kinds = m.drafts.length, rows = m.batches.length;
+  const of = (at) => table[(place * rows + at) * kinds + column] / unit;
+  return share ? (1 - share) * of(row) + share * of(row + 1) : of(row);
+}
+
+/** K of [last batch, K] runs at a batch; beyond their end the last. */
+const running = (runs, batch) => runs.find((run) => batch <= run[0]) || runs[runs.length - 1];
+
+/** What the configuration for a batch runs, as [last batch, K] runs, and the K that is best there alone. */
+function configuration(m, batch, place, own) {
+  const last = m.best[place][m.best[place].length - 1][0], best = running(m.best[place], batch)[1];
+  if (own) return { best, runs: running(m.own_served, batch)[1] ? m.own_served : [[last, 0]] };
+  const switches = best && running(m.schedule[place], batch)[2] && !m.enough[place][m.drafts.indexOf(best)];
+  return { best, runs: switches ? m.schedule[place] : [[last, best]] };
+}
+
+/** Neighbouring runs of one K as [{first, last, k}]. */
+function merged(runs) {
+  const ranges = [];
+  for (const [last, k] of runs) {
+    const open = ranges[ranges.length - 1];
+    if (open && open.k === k) open.last = last;
+    else ranges.push({ first: open ? open.last + 1 : 1, last, k });
+  }
+  return ranges;
+}
+
+/** Everything at a batch and length: facts of the record, a row for each K, what is served. */
+function outcome(m, batch, length) {
+  const place = nearest(m, length), f = factors(m, length), own = m.own_served && isNow(m, length);
+  const now = batch === m.outcome.batch && isNow(m, length);
+  const { best, runs } = configuration(m, batch, place, own);
+  const k = now ? m.outcome.k : batch > m.largest ? best : running(runs, batch)[1];
+  const rows = m.drafts.map((drafted, i) => {
+    const speedup = at(m, m.speedup, batch, i) * f[i], tpot = at(m, m.tpot_ms, batch, i) / f[i];
+    return {
+      k: drafted,
+      speedup,
+      low: Math.min(at(m, m.low, batch, i) * f[i], speedup),
+      high: Math.max(at(m, m.high, batch, i) * f[i], speedup),
+      tpot,
+      pBest: shareAt(m, m.best_share, place, batch, i, 100),
+      chance: shareAt(m, m.chance, place, batch, i, 100),
+      loss: shareAt(m, m.loss, place, batch, i, 1000),
+      kept: m.limit_ms === null || tpot <= m.limit_ms,
+    };
+  });
+  const chosen = m.drafts.indexOf(k);
+  let tried = chosen;
+  if (!chosen) for (let i = 1; i < rows.length; i++) if (!tried || rows[i].loss < rows[tried].loss) tried = i;
+  const ranges = now && !own ? m.outcome.served.map(([first, last, k]) => ({ first, last, k })) : merged(runs);
+  const facts = now ? m.outcome : { ...m.outcome, ...factsAt(m, { batch, length, place, best, k, chosen, tried, rows, ranges, own }) };
+  return { rows, chosen, tried: now ? m.drafts.indexOf(m.outcome.tried) : tried, k, facts, ranges: merged(ranges.map((one) => [one.last, one.k])) };
+}
+
+/** The facts that move with batch and length. */
+function factsAt(m, { batch, length, place, best, k, chosen, tried, rows, ranges, own }) {
+  const own_k = rows[chosen], row = rows[tried], alone = rows[m.drafts.indexOf(best)], switches = ranges.length > 1;
+  const [pays_to, loses_from, drafts_from, drafts_to, peak, peak_batch] = m.ends[place][switches ? 0 : 1 + chosen];
+  const runs = m.published.filter((one) => one[3]), sides = m.sides[place], count = (side) => sides.filter((one) => one === side).length;
+  const here = runs.filter((one) => one[0] === batch && (one[1] === row.k || one[1] === null)).map((one) => one[2]);
+  const mine = m.own.filter((one) => one[0] === batch && one[1] === k).map((one) => one[2]).sort((a, b) => a - b);
+  return {
+    batch, k, best_alone: best, alone_gain: best === k ? null : alone.speedup / own_k.speedup - 1, k_from: own ? "own" : "model",
+    tried: row.k, speedup: row.speedup, low: row.low, high: row.high, chance: row.chance, best_share: row.pBest, loss: row.loss,
+    tpot_ms: own_k.tpot, plain_ms: rows[0].tpot, slow_ms: (row.tpot * row.speedup) / row.low, fastest_ms: Math.min(...rows.map((one) => one.tpot)),
+    in_limit: own_k.kept, tried_in_limit: row.kept, any_in_limit: rows.some((one) => one.kept),
+    admit: isNow(m, length) ? m.outcome.admit : null, accepted_length: m.accepted ? length : null, borrowed: isNow(m, length) ? m.outcome.borrowed : null,
+    pays_to, loses_from, drafts_from, drafts_to, peak, peak_batch, switches,
+    single_k_cost: m.cost[place] && m.cost[place][chosen], varies: Boolean(m.cost[place]),
+    published_below: count(-1), published_above: count(1),
+    here_n: here.length, here_low: here.length ? Math.min(...here) : null, here_high: here.length ? Math.max(...here) : null,
+    own_here: mine.length ? mine[mine.length >> 1] : null,
+  };
+}
+
+/** What would change the K that is served: [{what, above, value, k}], those of the record where it is of this batch and length. */
+function flips(m, batch, length, now) {
+  const found = [], { facts } = now, lengthFlip = (above, value, k) => found.push({ what: "length", above, value, k });
+  if (facts === m.outcome) {
+    if (facts.below_length !== null) lengthFlip(false, facts.below_length, facts.below_k);
+    if (facts.off_length !== null) lengthFlip(false, facts.off_length, 0);
+    if (facts.above_length !== null) lengthFlip(true, facts.above_length, facts.above_k);
+  } else if (m.accepted && !(m.own_served && isNow(m, length))) {
+    const { lengths } = m.accepted, place = nearest(m, length), of = (i) => running(configuration(m, batch, i, false).runs, batch)[1];
+    for (const step of [-1, 1])
+      for (let i = place + step; i >= 0 && i < lengths.length; i += step)
+        if (of(i) !== now.k) {
+          lengthFlip(step > 0, (lengths[i] + lengths[i - step]) / 2, of(i));
+          break;
+        }
+  }
+  const next = now.ranges.find((one) => batch < one.first && one.k !== now.k);
+  if (next) found.push({ what: "batch", above: true, value: next.first - 1, k: next.k });
+  return found;
+}
+
+/** Where the configuration gains most, dips and peaks again, and stops paying. */
+function landmarks(m, length, ranges) {
+  const f = factors(m, length), k = (batch) => (ranges.find((one) => batch <= one.last) || ranges[ranges.length - 1]).k;
+  const points = m.batches
+    .map((batch, row) => ({ batch, row, column: m.drafts.indexOf(k(batch)) }))
+    .filter((one) => one.batch <= m.last && m.fixed[one.row])
+    .map((one) => ({ ...one, speedup: m.speedup[one.row][one.column] * f[one.column] }));
+  const marks = {}, drafting = points.filter((one) => one.column);
+  if (!drafting.length || (m.own_served && isNow(m, length))) return marks; // of the model, where the user's own speedups decide
+  const top = (list) => list.reduce((best, one) => (one.speedup > best.speedup ? one : best));
+  marks.sweet = top(drafting);
+  let depth = 1.06;
+  for (let i = 1; i < points.length - 1; i++) {
+    const left = top(points.slice(0, i)), right = top(points.slice(i + 1));
+    const here = Math.min(left.speedup, right.speedup) / points[i].speedup;
+    if (points[i].column && here >= depth) {
+      depth = here;
+      const column = points[i].column, extra = (one) => m.loading[one.row][column];
+      const cliff = m.cliffs.some(([first, last]) => points[i].batch >= first && points[i].batch <= last);
+      const loaded = (1 + extra(points[i])) / (1 + extra(right)); // a cause has to explain at least half of the depth
+      const cause = cliff ? "cliff" : loaded - 1 >= (here - 1) / 2 ? "experts" : "";
+      marks.dip = { ...points[i], cause, grows: m.experts[points[i].row][column] - 1 };
+      marks.peak = right.batch === marks.sweet.batch ? null : right;
+    }
+  }
+  const end = ranges[ranges.length - 1];
+  if (!end.k && ranges.length > 1) marks.end = end.first;
+  return marks;
+}
+
+/** K of ranges at a batch; beyond their end the last. */
+const scheduled = (ranges, batch) => (ranges.find((one) => batch <= one.last) || ranges[ranges.length - 1]).k;
