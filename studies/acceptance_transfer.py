@@ -3,7 +3,7 @@ text.
 
 Prints bias and spread of the log odds of acceptance between tasks by kind of drafter, what they are
 worth on a laboratory left out, and what was measured over context; with --write the numbers go to
-profiles/drafters/acceptance/transfer.json. Laboratories set apart take no part.
+profiles/drafters/acceptance/transfer.json. Laboratories that judge or choose take no part.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ from advisor.catalog.task_transfer import (
     log_odds,
     task_of,
 )
-from advisor.measured.observations import laboratory_of, set_apart
+from advisor.measured.observations import part_of
 from advisor.measured.points import published_rows
-from advisor.measured.published import COLLECTIONS
+from advisor.measured.published import FITTED_COLLECTIONS
 from advisor.physics.acceptance import AcceptanceCurve, acceptance_curves
 from advisor.physics.draft import load_drafter
 from advisor.prediction import BAND_SIGMAS, AdvisorError
 from advisor.profiles import read_yaml
 from studies.fits.records import rounded
+from studies.published import laboratory_of
 
 BY_DOMAIN = FOLDER / "by_domain.yaml"
 TITLES = {
@@ -79,21 +80,15 @@ def measured_lengths() -> pd.DataFrame:
     """
     records = [*_of_rows(), *_of_curves(acceptance_curves()), *_of_curves(_domain_curves())]
     frame = pd.DataFrame(records, columns=list(COLUMNS)).drop_duplicates()
-    return frame[~frame["laboratory"].isin(_apart())].reset_index(drop=True)
+    return frame[frame["laboratory"].map(_informs)].reset_index(drop=True)
 
 
-def _apart() -> set[str]:
-    """Laboratories whose speedups are set apart. One that published no speedup has no row that
-    could judge: what it counted may be used (docs/set-apart.md)."""
-    return {
-        name
-        for name in map(laboratory_of, published_rows(*COLLECTIONS)["source_title"])
-        if set_apart(name)
-    }
+def _informs(laboratory: str) -> bool:
+    return part_of(laboratory) in ("seen", "fit")
 
 
 def _of_rows() -> Iterator[tuple[object, ...]]:
-    for row in published_rows(*COLLECTIONS).to_dict("records"):
+    for row in published_rows(*FITTED_COLLECTIONS).to_dict("records"):
         length = float(row["accepted_length"] or 0.0)
         task = row["task"]
         n_draft = float(row["draft_tokens_k"] or 0.0)
@@ -274,12 +269,12 @@ def held_out_lengths(lengths: pd.DataFrame) -> pd.DataFrame:
 def contexts() -> list[dict[str, object]]:
     """AL - 1 over context in rows of one head and text that differ in it. Accepted shares of
     drafts, or lengths."""
-    frame = published_rows(*COLLECTIONS)
+    frame = published_rows(*FITTED_COLLECTIONS)
     out: list[dict[str, object]] = []
     for (title, drafter, task_text), group in frame[frame["input_tokens"] != ""].groupby(
         ["source_title", "drafter", "dataset"]
     ):
-        group = group[(group["batch_size"] == "1") & (laboratory_of(str(title)) not in _apart())]
+        group = group[(group["batch_size"] == "1") & _informs(laboratory_of(str(title)))]
         accepted = group.apply(_accepted, axis=1) if len(group) else pd.Series(dtype=float)
         known = group.assign(accepted=accepted).dropna(subset=["accepted"]) if len(group) else group
         by_context = (

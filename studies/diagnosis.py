@@ -2,8 +2,8 @@
 `python -m studies.diagnosis`.
 
 Rows without a known defect are runs that worked, so every finding on one counts as a false alarm.
-The page says which limits were set with these rows in sight. `--set-apart` prints which published
-rows can be predicted, by laboratory, and why others cannot; no error is computed there.
+The page says which limits were set with these rows in sight. `--laboratories` prints which
+published rows can be predicted, by laboratory, and why others cannot; no error is computed there.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ from advisor.answers.diagnosis.diagnose import judged
 from advisor.answers.diagnosis.facts import Run
 from advisor.answers.diagnosis.physics import rule_sets
 from advisor.answers.diagnosis.runs import with_prediction
-from advisor.measured.observations import laboratory_of, set_apart
+from advisor.measured.observations import part_of
 from advisor.measured.points import measured_times, published_rows
 from advisor.measured.published import COLLECTIONS
 from advisor.measured.row_questions import question_of
 from advisor.physics.bands import BAND_LEVEL
 from advisor.prediction import AdvisorError
 from advisor.text import counted
+from studies.published import laboratory_of
 
 FILE = Path(__file__).parents[1] / "docs" / "diagnose.md"
 PLAIN = "decode_no_sd"
@@ -356,7 +357,7 @@ NEEDED = ("hardware_id", "draft_tokens_k", "batch_size")
 def answered(frame: pd.DataFrame) -> pd.DataFrame:
     """Rows with laboratory, prediction and the times that they print.
 
-    Laboratory, apart, asked (it states NEEDED), predicted, reason (of no prediction), and the plain
+    Laboratory, part, asked (it states NEEDED), predicted, reason (of no prediction), and the plain
     and speculative time of a token. [s]
     """
     rows = []
@@ -368,7 +369,7 @@ def answered(frame: pd.DataFrame) -> pd.DataFrame:
         rows.append(
             {
                 "laboratory": laboratory,
-                "apart": set_apart(laboratory),
+                "part": part_of(laboratory),
                 "asked": not any(cells[name] in NOT_STATED for name in NEEDED),
                 "predicted": not reason,
                 "reason": reason,
@@ -387,41 +388,15 @@ def _refusal(row: Mapping[str, Any]) -> str:
     return ""
 
 
-def apart_section(rows: pd.DataFrame) -> str:
-    """Section on what the laboratories set apart hold, and how much of it could judge.
-
-    Computes no error (docs/set-apart.md).
-    """
-    apart = rows[rows["apart"]]
-    asked = apart[apart["asked"]]
-    sound = asked[asked["predicted"] & (asked["defect"] == "")]
-    names = sorted(apart["laboratory"].unique())
-    judged = (
-        "They judge nothing yet; laboratories added later that fall among them will."
-        if sound.empty
-        else (
-            "Their errors are computed once a release, and each look is logged in "
-            "docs/set-apart.md."
-        )
-    )
-    return (
-        f"## Laboratories set apart\n\n{counted(len(names), 'laboratory', 'laboratories')} "
-        f"({', '.join(names)}): "
-        f"{counted(len(apart), 'row')}, of which {len(asked)} state accelerator, K and batch; "
-        f"{len(sound)} of these "
-        f"can be predicted and have no known defect. {judged}"
-    )
-
-
 def by_laboratory(rows: pd.DataFrame) -> str:
     """One line a laboratory, and beneath it each reason for which rows that state enough are not
     predicted."""
-    head = ("laboratory", "apart", "rows", "asked", "predicted", "defect", "both times")
+    head = ("laboratory", "part", "rows", "asked", "predicted", "defect", "both times")
     lines = [f"{head[0]:34}" + "".join(f"{name:>11}" for name in head[1:])]
     for name, group in rows.groupby("laboratory", sort=True):
         asked = group[group["asked"]]
         cells = (
-            "yes" if group["apart"].any() else "",
+            group["part"].iloc[0],
             len(group),
             len(asked),
             int(asked["predicted"].sum()),
@@ -457,7 +432,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--set-apart"]:
+    if sys.argv[1:] == ["--laboratories"]:
         main()
         raise SystemExit
     ROWS = tried()

@@ -17,18 +17,22 @@ import pandas as pd
 from advisor.catalog.fit_records import OVERHEAD_NAMES
 from advisor.catalog.kernel_costs import ROOFLINE_LOG_SD
 from advisor.measured.measurements import read_dataset
-from advisor.measured.observations import laboratory_of_row
+from advisor.measured.observations import (
+    LABORATORIES,
+    laboratories,
+    laboratories_of,
+    laboratory_of_row,
+    part_of,
+)
 from advisor.measured.points import Asked, Point, judged_rows, measured_times, points_at
-from advisor.measured.published import COLLECTIONS
+from advisor.measured.published import FITTED_COLLECTIONS
 from advisor.measured.row_questions import question_of
 from advisor.physics.acceptance import BORROWED_LOG_SD, SAME_RUN_LOG_SD
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
 from advisor.profiles import MEASUREMENTS
 
-COLLECTION_FILES = tuple(MEASUREMENTS / name / "data.csv" for name in COLLECTIONS)
-_IMMATURE = "immature"
-"""What the notes of a row call an engine whose authors measured it before they tuned it."""
+COLLECTION_FILES = tuple(MEASUREMENTS / name / "data.csv" for name in FITTED_COLLECTIONS)
 
 ACCEPTANCE_LOG_SD = {"same_run": SAME_RUN_LOG_SD, "borrowed": BORROWED_LOG_SD, "other_model": 0.25}
 """Spread of log accepted length: same run and same model from docs/model.md; of another model, the
@@ -71,6 +75,11 @@ class PublishedPoint(Point):
     def laboratory(self) -> str:
         """Whose publication that is. The publication itself where nobody is listed for it."""
         return laboratory_of_row(self.row)
+
+    @property
+    def immature(self) -> bool:
+        """Whether somebody calls that laboratory's serving stack immature."""
+        return is_immature(self.laboratory)
 
     @property
     def overheads(self) -> tuple[float, ...]:
@@ -136,10 +145,22 @@ def point_of(
     return PublishedPoint(**vars(point))
 
 
-def immature(rows: pd.DataFrame) -> pd.Series:
-    """Mask of rows whose notes say that their engine was not ready. Such rows are judged, and
-    inform no fit."""
-    return rows["notes"].fillna("").str.contains(_IMMATURE, case=False)
+def laboratory_of(title: str) -> str:
+    """The laboratory that published a source. Raises AdvisorError where the file does not list its
+    title."""
+    for laboratory in laboratories().values():
+        if title in laboratory.titles:
+            return laboratory.name
+    raise AdvisorError(
+        f"no laboratory is known for the source {title[:120]!r}; "
+        f"add its title to profiles/validation/{LABORATORIES.name}"
+    )
+
+
+def is_immature(laboratory: str) -> bool:
+    """Whether a laboratory's serving stack is called immature: its rows are judged, and inform no
+    constant."""
+    return laboratory in laboratories() and bool(laboratories()[laboratory].immature)
 
 
 def points_of(
@@ -164,10 +185,12 @@ def points_of(
 
 
 def fitted_rows() -> pd.DataFrame:
-    """The rows that the shipped overheads are fitted on: those judged, without engines called
-    immature."""
+    """The rows that the shipped overheads are fitted on: of laboratories seen or of the part `fit`,
+    without stacks called immature."""
     rows = judged_rows()
-    return rows[~immature(rows)].reset_index(drop=True)
+    names = laboratories_of(rows)
+    informs = [part_of(name) != "choose" and not is_immature(name) for name in names]
+    return rows[informs].reset_index(drop=True)
 
 
 def read_numbers(folder: Path) -> pd.DataFrame:

@@ -5,9 +5,9 @@ A speedup, a step time or a time per token is a ratio of two sums of seconds. Ea
 a multiplier of NAMES, which scales the constants behind it, or to none; so the logarithm and its
 slopes are cheap for any multipliers.
 
-Who measured them decides what they are used for: some laboratories are set apart, and their rows
-choose nothing. A laboratory is told by the title of a source, else by its address, so that whatever
-it publishes next is left out with what it published before.
+Who measured them decides what they are used for (`part_of`). A laboratory is told by the title of a
+source, else by its address, so that whatever it publishes next is left out with what it published
+before.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
@@ -30,13 +32,15 @@ from advisor.physics.components import COMPONENTS, FACTORS
 from advisor.physics.step import n_layers
 from advisor.predict.curve import Curve
 from advisor.predict.setup import Setup
-from advisor.prediction import AdvisorError, Array, Frozen
+from advisor.prediction import Array, Frozen
 from advisor.profiles import PROFILES, read_profile
 from advisor.text import number_of
 
 LABORATORIES = PROFILES / "validation" / "laboratories.yaml"
-SET_APART_OF = 5
-"""One laboratory of this many is set apart, in the mean over names. [-]"""
+PARTED_FROM = date(2026, 11, 30)
+PARTS = ("judge", "choose", "fit")
+"""What rows of a laboratory first collected since then do: judge, and inform nothing; inform forms,
+widths and corrections of data; inform constants. All earlier ones are seen, and judge nothing."""
 _SAME_OWNER = {
     "raw.githubusercontent.com": "github.com",
     "gist.github.com": "github.com",
@@ -54,6 +58,10 @@ class Laboratory(Frozen):
     addresses: tuple[str, ...] = ()
     """Host and path that all of its addresses begin with, in the form of `place_of`; the longest
     one decides."""
+    first_collected: date = date.min
+    """Left out where it was before PARTED_FROM."""
+    immature: str = ""
+    """Why its serving stack is called immature, and by whom. Empty where nobody does."""
 
 
 class _LaboratoryFile(Frozen):
@@ -61,39 +69,20 @@ class _LaboratoryFile(Frozen):
 
     @model_validator(mode="after")
     def _each_once(self) -> _LaboratoryFile:
-        names = [
-            name
-            for laboratory in self.laboratories
-            for name in (f"laboratory {laboratory.name}", *laboratory.titles, *laboratory.addresses)
+        places = [
+            place
+            for each in self.laboratories
+            for place in (f"laboratory {each.name}", *each.titles, *each.addresses)
         ]
-        twice = sorted(name for name, times in Counter(names).items() if times > 1)
-        if twice:
+        wrong = [place for place, times in Counter(places).items() if times > 1]
+        for each in self.laboratories:
+            wrong += [address for address in each.addresses if place_of(address) != address]
+        if wrong:
             raise ValueError(
-                "each laboratory, title and address stands once, but these do not: "
-                f"{', '.join(twice)}"
-            )
-        unread = [
-            address
-            for laboratory in self.laboratories
-            for address in laboratory.addresses
-            if place_of(address) != address
-        ]
-        if unread:
-            raise ValueError(
-                f"addresses are host/path in lower case, but these are not: {', '.join(unread)}"
+                "laboratories, titles and addresses stand once, addresses as host/path in lower "
+                f"case, but not these: {', '.join(wrong)}"
             )
         return self
-
-
-def laboratory_of(title: str) -> str:
-    """The laboratory that published a source. Raises AdvisorError where the file does not list its
-    title."""
-    if name := _listed()[0].get(title):
-        return name
-    raise AdvisorError(
-        f"no laboratory is known for the source {title[:120]!r}; add its title to "
-        f"profiles/validation/{LABORATORIES.name}"
-    )
 
 
 def laboratory_of_row(row: Mapping[str, Any]) -> str:
@@ -103,7 +92,12 @@ def laboratory_of_row(row: Mapping[str, Any]) -> str:
     # An empty cell may be NaN.
     texts = [cell if isinstance(cell, str) else "" for cell in cells]
     title, address = texts
-    return _listed()[0].get(title) or _at(place_of(address)) or title
+    return _listed().get(title) or _at(place_of(address)) or title
+
+
+def laboratories_of(rows: pd.DataFrame) -> list[str]:
+    """Laboratory of each row."""
+    return list(map(laboratory_of_row, rows.to_dict("records")))
 
 
 SOURCE_COLUMNS = ("source_title", "source_url")
@@ -143,28 +137,34 @@ def _at(place: str) -> str:
     domains = host.split(".")
     for i in range(len(domains)):
         for n in range(len(path), -1, -1):
-            if laboratory := _listed()[1].get("/".join([".".join(domains[i:]), *path[:n]])):
+            if laboratory := _listed().get("/".join([".".join(domains[i:]), *path[:n]])):
                 return laboratory
     return ""
 
 
-def set_apart(laboratory: str) -> bool:
-    """Whether a laboratory's rows are kept from every choice: sha256 of its name modulo
-    SET_APART_OF is 0."""
-    return int(hashlib.sha256(laboratory.encode()).hexdigest(), 16) % SET_APART_OF == 0
+def part_of(laboratory: str) -> str:
+    """What its rows may do: `seen`, or that of PARTS at sha256 of its name modulo 3."""
+    listed = laboratories().get(laboratory)
+    if listed and listed.first_collected < PARTED_FROM:
+        return "seen"
+    return PARTS[int(hashlib.sha256(laboratory.encode()).hexdigest(), 16) % 3]
 
 
 @lru_cache(maxsize=1)
-def _listed() -> tuple[dict[str, str], dict[str, str]]:
+def laboratories() -> dict[str, Laboratory]:
+    """Listed laboratories by name."""
+    file = read_profile(LABORATORIES, _LaboratoryFile)
+    return {each.name: each for each in file.laboratories}
+
+
+@lru_cache(maxsize=1)
+def _listed() -> dict[str, str]:
     """Laboratories by title, and by address."""
-    laboratories = read_profile(LABORATORIES, _LaboratoryFile).laboratories
-    by_title = {
-        title: laboratory.name for laboratory in laboratories for title in laboratory.titles
+    return {
+        place: each.name
+        for each in laboratories().values()
+        for place in (*each.titles, *each.addresses)
     }
-    by_address = {
-        address: laboratory.name for laboratory in laboratories for address in laboratory.addresses
-    }
-    return by_title, by_address
 
 
 TIME_NAMES = tuple(FACTORS)
@@ -210,7 +210,7 @@ class Observations:
 
     def depend_on(self) -> NDArray[np.bool_]:
         """Multipliers that any of the values depends on [names]."""
-        used = np.asarray((self.upper > 0).any(axis=0) | (self.lower > 0).any(axis=0))[:_FIXED]
+        used = np.asarray((self.upper + self.lower > 0).any(axis=0))[:_FIXED]
         used[LENGTH] |= bool((self.length_share != 0).any())
         return used
 

@@ -17,17 +17,16 @@ from numpy.typing import NDArray
 from advisor.measured.measurements import read_dataset
 from advisor.measured.observations import (
     QUANTITIES,
-    SOURCE_COLUMNS,
     Observations,
     joined,
-    laboratory_of_row,
+    laboratories_of,
     number,
     observe,
-    set_apart,
+    part_of,
     time_columns,
 )
 from advisor.measured.own_points import carried_from
-from advisor.measured.published import COLLECTIONS, FIRST_COLLECTION
+from advisor.measured.published import FIRST_COLLECTION, FITTED_COLLECTIONS
 from advisor.measured.row_questions import RowQuestion, check_tokens_in_step, question_of
 from advisor.physics.acceptance import parse_acceptance
 from advisor.physics.bands import Draws
@@ -506,21 +505,16 @@ def published_rows(*collections: str) -> pd.DataFrame:
     Raises AdvisorError where a file is not what its meta.yaml says.
     """
     names = collections or (FIRST_COLLECTION,)
-    frames = [read_dataset(MEASUREMENTS / name)[1] for name in names]
-    return pd.concat(frames, ignore_index=True).fillna(
-        ""
-    )  # a later collection may have a column more
+    frames = (read_dataset(MEASUREMENTS / name)[1] for name in names)
+    # A later collection may have a column more.
+    return pd.concat(frames, ignore_index=True).fillna("")
 
 
 def judged_rows() -> pd.DataFrame:
-    """The rows that predictions are held against: of all collections, but for laboratories set
-    apart."""
-    rows = published_rows(*COLLECTIONS)
-    is_judged = [
-        not set_apart(laboratory_of_row(row))
-        for row in rows[list(SOURCE_COLUMNS)].to_dict("records")
-    ]
-    return rows[is_judged].reset_index(drop=True)
+    """The rows that forms are chosen by: of FITTED_COLLECTIONS, but for laboratories that judge."""
+    rows = published_rows(*FITTED_COLLECTIONS)
+    rows = rows[[part_of(name) != "judge" for name in laboratories_of(rows)]]
+    return rows.reset_index(drop=True)
 
 
 def measured_times(row: Mapping[str, Any]) -> tuple[float, float]:

@@ -7,14 +7,15 @@ import functools
 from collections import defaultdict
 from typing import NamedTuple
 
-import numpy as np
-
 from advisor.predict.scenario import Scenario
 from advisor.profiles import MEASUREMENTS
 
 FIRST_COLLECTION = "published_speedups"
-COLLECTIONS = (FIRST_COLLECTION, "published_speedups_2", "published_speedups_3")
-"""Folders of measurements/ with one published speedup a row, in the same columns."""
+FITTED_COLLECTIONS = (FIRST_COLLECTION, "published_speedups_2", "published_speedups_3")
+"""Those that the shipped constants are fitted on and chosen by."""
+COLLECTIONS = (*FITTED_COLLECTIONS, "published_speedups_4")
+"""Folders of measurements/ with one published speedup a row, in the same columns. Each but the
+first has a line in docs/scores.csv, from before anything used it."""
 UNTIL_LAST = "until_last"
 """A batch that starts together, with answers of one length, and is timed until its last sequence
 has ended."""
@@ -91,23 +92,13 @@ def _by_setup() -> dict[tuple[str, str], list[PublishedRun]]:
 
 
 def _run(row: dict[str, str]) -> PublishedRun:
-    gpus = row["tensor_parallel"] or row["gpu_count"]
-    cells = (
-        row["batch_size"],
-        row["draft_tokens_k"],
-        row["speedup"],
-        gpus,
-        row["accepted_length"],
-    )
-    values = [float(cell) if cell else np.nan for cell in cells]
-    batch, n_draft, speedup, n_gpus, length = values
     return PublishedRun(
-        batch,
-        n_draft,
-        speedup,
+        float(row["batch_size"]),
+        float(row["draft_tokens_k"] or "nan"),
+        float(row["speedup"]),
         row["drafter"],
-        n_gpus,
+        float(row["tensor_parallel"] or row["gpu_count"] or "nan"),
         row["source_title"],
-        length,
+        float(row["accepted_length"] or "nan"),
         row["task"] == "random",
     )

@@ -25,7 +25,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from advisor.measured.ingest.columns import COLUMNS as POINT_COLUMNS
-from advisor.measured.observations import SOURCE_COLUMNS, laboratory_of_row
+from advisor.measured.observations import SOURCE_COLUMNS, laboratories_of, laboratory_of_row
 from advisor.measured.points import Point
 from advisor.measured.refit_result import Errors, best_k_regret, errors_of
 from advisor.measured.row_questions import RowQuestion, question_of
@@ -417,12 +417,9 @@ def judged_errors(judged: pd.DataFrame) -> Errors:
 
 def _by_laboratory(judged: pd.DataFrame) -> pd.DataFrame:
     """`judged` with the column laboratory, where rows name their source."""
-    source_columns = [name for name in SOURCE_COLUMNS if name in judged]
-    if not source_columns:
+    if set(SOURCE_COLUMNS).isdisjoint(judged):
         return judged
-    return judged.assign(
-        laboratory=[laboratory_of_row(row) for row in judged[source_columns].to_dict("records")]
-    )
+    return judged.assign(laboratory=laboratories_of(judged))
 
 
 def _errors_by(judged: pd.DataFrame, column: str) -> dict[str, Errors]:

@@ -12,7 +12,7 @@ from advisor.measured.validation import COLUMNS, tier_of, validate
 from advisor.predict.load import with_costs
 from advisor.prediction import Array
 from studies.fits.overheads import OverheadModel, by_laboratory, fit_overheads, speedups
-from studies.published import PublishedPoint, immature
+from studies.published import PublishedPoint
 
 COMMON_SHARE = 0.25
 """Classes are shrunk towards their mean: 0, 1/4, 1/2, 3/4 and 1 err alike on laboratories left out,
@@ -48,7 +48,7 @@ def held_out(points: Sequence[PublishedPoint]) -> pd.DataFrame:
     """Points predicted by the shipped fit without their laboratory.
 
     Returns one row a point: source (its laboratory), title (the publication), engine_class,
-    known_class (the class was fitted on other laboratories), immature (its engine calls itself so),
+    known_class (the class was fitted on other laboratories), immature (its stack is called so),
     tier, acceptance, reading, dataset, model_id, hardware_id, drafter, verify_tokens, batch_size,
     n_draft, accepted_length, plain_over_measured, measured, predicted, low, high,
     predicted_chance, draws.
@@ -70,7 +70,7 @@ def _row(point: PublishedPoint, points: Sequence[PublishedPoint]) -> dict[str, o
             one.engine_class == point.engine_class and one.laboratory != laboratory
             for one in points
         ),
-        "immature": bool(immature(pd.DataFrame([dict(point.row)])).iloc[0]),
+        "immature": point.immature,
         "tier": tier_of(curve),
         "acceptance": point.question.acceptance_source,
         "reading": str(point.row.get("tier", "")),

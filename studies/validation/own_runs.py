@@ -19,7 +19,6 @@ import pandas as pd
 from advisor.answers.summary import OWN_ROWS, OWN_RUNS, OwnRuns
 from advisor.catalog.adjustment import Adjustment, adjusted
 from advisor.catalog.fit_records import class_costs
-from advisor.measured.observations import laboratory_of
 from advisor.measured.refit import adjustment_of, refit_chosen
 from advisor.measured.refit_result import k_grids, k_regret
 from advisor.physics.components import OVERHEADS
@@ -29,7 +28,7 @@ from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
 from advisor.text import counted
 from studies.fits.records import rounded
-from studies.published import PublishedPoint, immature, seen_by
+from studies.published import PublishedPoint, laboratory_of, seen_by
 from studies.validation.outside import impossible_models
 from studies.validation.tables import MIN_ROWS, GateLine, markdown_table, percent, share
 from studies.validation.unseen import in_data_centre
@@ -56,9 +55,8 @@ def own_run_rows(points: Sequence[PublishedPoint]) -> pd.DataFrame:
 
 
 def mature_points(points: Sequence[PublishedPoint]) -> list[PublishedPoint]:
-    """Points of engines that do not call themselves immature."""
-    young = immature(pd.DataFrame([dict(point.row) for point in points]))
-    return [point for point, apart in zip(points, young, strict=True) if not apart]
+    """Points of stacks that nobody calls immature."""
+    return [point for point in points if not point.immature]
 
 
 def own_runs(rows: pd.DataFrame) -> tuple[OwnRuns, ...]:

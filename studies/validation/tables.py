@@ -4,7 +4,7 @@ out."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -15,7 +15,6 @@ from advisor.measured.refit_result import Errors, errors_of, relative_error
 MIN_ROWS = 20
 MIN_SOURCES = 3
 """A gate on fewer rows or sources is not testable here."""
-COVERAGE_GATE = (0.75, 0.88)
 
 
 @dataclass(frozen=True)
@@ -107,7 +106,7 @@ def speedup_gates(rows: pd.DataFrame) -> list[GateLine]:
     every = errors_of(rows)
     slower = errors_of(rows[rows["measured"] < 1.0])
     shape, n_shape, sources_shape = shape_error(rows)
-    lines = [
+    return [
         _gate(
             "speedup, known engine class, same-run AL, fitted kernels: mean error",
             same.mape,
@@ -121,24 +120,12 @@ def speedup_gates(rows: pd.DataFrame) -> list[GateLine]:
         _gate("sign, all rows", every.sign_accuracy, 0.95, every, at_most=False),
         _gate("sign, rows below 1", slower.sign_accuracy_below_one, 0.80, slower, at_most=False),
     ]
-    for name, group in (("all rows", rows), *(rows.groupby("tier")), *(rows.groupby("acceptance"))):
-        lines.append(_coverage(f"80 % band, {name}", errors_of(group)))
-    return lines
 
 
 def _gate(
     what: str, figure: float | None, limit: float, errors: Errors, *, at_most: bool = True
 ) -> GateLine:
     return GateLine(what, figure, limit, errors.n, errors.n_sources or 0, at_most=at_most)
-
-
-def _coverage(what: str, errors: Errors) -> GateLine:
-    """Against the end of COVERAGE_GATE that the share is nearer to missing."""
-    (low, high) = COVERAGE_GATE
-    inside = errors.coverage
-    above = inside is not None and inside > high
-    line = _gate(what, inside, high if above else low, errors, at_most=above)
-    return replace(line, note=f"mean width {errors.mean_band_width:.0%}")
 
 
 def worst(rows: pd.DataFrame, n: int = 12) -> pd.DataFrame:

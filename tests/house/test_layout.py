@@ -207,9 +207,9 @@ def test_no_files_import_each_other_in_a_circle() -> None:
         ("show.charts.maps", "from advisor.ui.widgets import show_chart", upward),
         ("predict.curve", "from advisor.answers import advice", upward),
         ("predict.curve", "import advisor.answers.advice", upward),
-        ("predict.curve", "from studies.blind import frozen", upward),
+        ("predict.curve", "from studies.score import frozen", upward),
         ("answers.advice", "from advisor.predict.curve import _samples", private_of_another_room),
-        ("studies.blind", "from advisor.predict.curve import _samples", private_of_another_room),
+        ("studies.score", "from advisor.predict.curve import _samples", private_of_another_room),
     ],
 )
 def test_a_planted_breach_is_seen(module: str, line: str, rule: object) -> None:

@@ -41,9 +41,11 @@ ROWS = {
     "published_speedups": 755,
     "published_speedups_2": 785,
     "published_speedups_3": 255,
+    "published_speedups_4": 29,
     "moesd_cells": 60,
     "verify_cost_curve": 129,
     "decode_no_sd": 254,
+    "decode_no_sd_2": 8,
 }
 
 
@@ -76,7 +78,12 @@ def test_a_dataset_agrees_with_its_meta_lists_each_source_and_is_plain_utf8_with
 
 @pytest.mark.parametrize(
     ("name", "least"),
-    [("published_speedups", 600), ("published_speedups_2", 600), ("published_speedups_3", 200)],
+    [
+        ("published_speedups", 600),
+        ("published_speedups_2", 600),
+        ("published_speedups_3", 200),
+        ("published_speedups_4", 25),
+    ],
 )
 def test_printed_speedups_follow_from_their_two_values(name: str, least: int):
     _, frame = read_dataset(MEASUREMENTS / name)

@@ -1,13 +1,13 @@
 """Observations that a refit works on, the one way from a row to them, and the laboratory that
 measured a row.
 
-Every source belongs to one laboratory, by title or address; which are set apart follows from their
-names alone.
+Every source belongs to one laboratory, by title or address; what those first collected from now on
+may inform follows from their names alone.
 """
 
 from __future__ import annotations
 
-import hashlib
+import datetime
 
 import numpy as np
 import pandas as pd
@@ -17,21 +17,22 @@ from advisor.measured.ingest.columns import COLUMNS
 from advisor.measured.measurements import dataset_folders, read_dataset
 from advisor.measured.observations import (
     NAMES,
+    PARTED_FROM,
+    Laboratory,
     _LaboratoryFile,
     joined,
-    laboratory_of,
     laboratory_of_row,
     log_predicted,
     log_slopes,
+    part_of,
     place_of,
-    set_apart,
 )
 from advisor.measured.points import refit_points
 from advisor.measured.validation import validate
 from advisor.prediction import AdvisorError
 from advisor.profiles import MEASUREMENTS
 from studies.fits.overheads import Prior, solve
-from studies.published import point_of, seen_by
+from studies.published import laboratory_of, point_of, seen_by
 from tests.measured.refit_synthetic import ROW, synthetic_points
 from tests.measured.test_validation import ROW as PUBLISHED_ROW
 
@@ -224,21 +225,33 @@ def test_an_unlisted_title_is_refused_with_what_to_do() -> None:
         laboratory_of("A new blog")
 
 
-def test_a_laboratory_is_set_apart_by_the_hash_of_its_name() -> None:
-    laboratories = {laboratory_of(title) for title in TITLES}
-    for name in laboratories:
-        assert set_apart(name) == (
-            int(hashlib.sha256(name.encode("utf-8")).hexdigest(), 16) % 5 == 0
+@pytest.mark.parametrize(
+    ("name", "part"),
+    # sha256sum of the name, divided by three with bc: remainders 0, 1, 2.
+    [("laboratory a", "judge"), ("laboratory c", "choose"), ("laboratory b", "fit")],
+)
+def test_what_a_new_laboratory_may_inform_follows_from_its_name(
+    name: str, part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert part_of(name) == part
+    for day, expected in ((PARTED_FROM, part), (PARTED_FROM - datetime.timedelta(1), "seen")):
+        listed = Laboratory(name=name, titles=("a title",), first_collected=day)
+        monkeypatch.setattr(
+            "advisor.measured.observations.laboratories", lambda listed=listed: {name: listed}
         )
-    assert 0.1 < sum(map(set_apart, laboratories)) / len(laboratories) < 0.3
+        assert part_of(name) == expected
+
+
+def test_every_laboratory_collected_so_far_is_seen() -> None:
+    assert {part_of(laboratory_of(title)) for title in TITLES} == {"seen"}
 
 
 @pytest.mark.parametrize(
     ("second", "says"),
     [
-        ({"titles": ("b", "a")}, "these do not: a"),
-        ({"titles": ("b",), "addresses": ("x.org/y",)}, r"these do not: x\.org/y"),
-        ({"titles": ("b",), "addresses": ("https://X.org",)}, r"these are not: https://X\.org"),
+        ({"titles": ("b", "a")}, "but not these: a"),
+        ({"titles": ("b",), "addresses": ("x.org/y",)}, r"but not these: x\.org/y"),
+        ({"titles": ("b",), "addresses": ("https://X.org",)}, r"but not these: https://X\.org"),
     ],
 )
 def test_what_names_two_laboratories_or_no_address_is_refused(

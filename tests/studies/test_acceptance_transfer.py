@@ -10,8 +10,6 @@ import pandas as pd
 import pytest
 
 from advisor.catalog.task_transfer import TRANSFERS
-from advisor.measured.observations import laboratory_of, set_apart
-from advisor.measured.points import published_rows
 from studies.acceptance_transfer import (
     COLUMNS,
     contexts,
@@ -40,12 +38,15 @@ def test_the_shipped_file_is_what_the_shipped_lengths_give(lengths: pd.DataFrame
     assert shipped == rounded(content), "run `python -m studies.acceptance_transfer --write`"
 
 
-def test_no_speedup_laboratory_set_apart_takes_part(lengths: pd.DataFrame) -> None:
-    apart = {
-        name for name in map(laboratory_of, published_rows()["source_title"]) if set_apart(name)
-    }
-    assert apart
-    assert not apart & set(lengths["laboratory"])
+def test_only_laboratories_that_were_seen_or_fit_take_part(
+    lengths: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_a_part = lengths["laboratory"].iloc[0]
+    monkeypatch.setattr(
+        "studies.acceptance_transfer.part_of",
+        lambda name: "choose" if name == of_a_part else "seen",
+    )
+    assert set(measured_lengths()["laboratory"]) == set(lengths["laboratory"]) - {of_a_part}
 
 
 def invented(**factors: float) -> pd.DataFrame:

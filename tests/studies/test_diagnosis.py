@@ -19,7 +19,6 @@ from studies.diagnosis import (
     Tried,
     alarm_rate,
     answered,
-    apart_section,
     by_laboratory,
     clean,
     summary,
@@ -46,17 +45,6 @@ def test_a_row_that_states_no_accelerator_is_not_counted_and_one_without_model_i
     assert unnamed["asked"].item()
     assert "model_id is not stated" in by_laboratory(unnamed)
     assert "of these 0 (0.0%) are predicted" in summary(unnamed)
-
-
-def test_the_set_apart_is_counted_and_said_to_judge_nothing_only_where_it_cannot() -> None:
-    rows = answered(published_rows(*COLLECTIONS))
-    assert f"{rows['apart'].sum()} rows" in apart_section(rows)
-    said = apart_section(rows.assign(apart=rows["apart"] & ~rows["predicted"]))
-    assert "0 of these can be predicted" in said
-    assert "judge nothing yet" in said
-    sound = apart_section(rows.assign(apart=True))
-    assert "judge nothing" not in sound
-    assert "each look is logged" in sound
 
 
 SAMPLE = 6

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from advisor.measured.observations import NAMES, laboratory_of
+from advisor.measured.observations import NAMES
 from advisor.measured.points import Point, judged_rows, published_rows
 from advisor.measured.validation import read_judged
 from studies.fits.held_out import held_out, judge
-from studies.published import read_numbers
+from studies.published import laboratory_of, read_numbers
 from studies.validation.outside import external_points, moesd_cells
 from studies.validation.report import MOESD, REPORT, data_hash
 from studies.validation.tables import GateLine, shape_error, speedup_gates
@@ -115,12 +115,11 @@ def test_the_shape_error_ignores_one_scale_per_source() -> None:
     assert shape_error(rows().head(2)) == (None, 0, 0)
 
 
-def test_signs_and_coverage_are_counted_on_their_rows() -> None:
+def test_signs_are_counted_on_their_rows() -> None:
     lines = {line.what: line for line in speedup_gates(rows())}
     assert lines["sign, all rows"].figure == pytest.approx(
         4 / 6
     )  # 1.0 is not above 1, 0.5 is below
-    assert lines["80 % band, all rows"].figure == pytest.approx(4 / 6)
     assert lines["sign, rows below 1"].figure == 0.0
 
 
@@ -190,12 +189,12 @@ def test_external_rows_take_the_gpus_whose_plain_step_is_nearest_to_the_publishe
 def test_bands_are_told_by_class_with_what_its_laboratories_leave() -> None:
     rows = pd.DataFrame(
         {
-            "source": ["a", "a", "b", "c"],
-            "hardware_id": ["h200-sxm"] * 3 + ["rtx-pro-6000-blackwell"],
-            "engine_class": ["vllm"] * 3 + ["vllm-workstation"],
+            "source": ["a", "a", "b", "c", "d"],
+            "hardware_id": ["h200-sxm"] * 3 + ["rtx-pro-6000-blackwell"] * 2,
+            "engine_class": ["vllm"] * 3 + ["vllm-workstation"] * 2,
             "acceptance": "same_run",
-            "immature": False,
-            "measured": [1.0, 2.0, 1.0, 1.0],
+            "immature": [False] * 4 + [True],
+            "measured": [1.0, 2.0, 1.0, 1.0, 3.0],
             "predicted": 1.0,
             "low": 0.8,
             "high": 1.2,
@@ -203,6 +202,6 @@ def test_bands_are_told_by_class_with_what_its_laboratories_leave() -> None:
     )
     text = bands_section(rows)
     assert (
-        "| data centre | same_run | 3 | 2 | 75.0 % | 25.0 % | 40.0 % |" in text
+        "| data centre | same_run | 3 | 2 | 75.0 % | 25.0 % | 40.0 % | 75.0 % |" in text
     )  # one lab half inside, one whole
-    assert "| workstation | same_run | 1 | 1 | 100.0 % |  | 40.0 % |" in text
+    assert "| workstation | same_run | 2 | 2 | 50.0 % | 50.0 % | 40.0 % | 100.0 % |" in text
