@@ -151,5 +151,5 @@ def test_own_speedups_decide_k_on_share_and_in_its_files_as_on_serve() -> None:
     )
     shown = " ".join(item.value for item in test.markdown)
     assert re.search(r"# Keep K = 3 up to batch 8", shown)
-    assert "The figures are the model's: at batch" in shown
+    assert "The figures are the model's. It says: " in shown
     assert "Your own runs decide" not in texts(go_to(two_k(max_tpot_ms="30"), "share").run())

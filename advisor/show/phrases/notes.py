@@ -20,9 +20,7 @@ FLAGS: dict[str, tuple[str, str, Any]] = {
     **{name: (name, "known", None) for name in _UNSTATED},
     **{name: (name, "==", True) for name in _CASES},
     "captures_none": ("largest", "==", 0),
-    "safe": ("effect", "==", "safe"),
-    "harmful": ("effect", "==", "harmful"),
-    "no_effect": ("effect", "==", "no_effect"),
+    **{effect: ("effect", "==", effect) for effect in ("safe", "harmful", "no_effect")},
     "above_largest": ("tokens", ">", "largest"),
     "jumps": ("jumps", "!=", ()),
 }
