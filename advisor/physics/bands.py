@@ -212,8 +212,7 @@ def draw_total(
 
 
 def unseen(z: ArrayLike) -> Array:
-    """Chance that a speedup measured on a machine nobody has seen lies below exp(z) times the
-    predicted one. [-]
+    """Chance that a speedup on a machine nobody has seen is below exp(z) times the predicted. [-]
 
     z: logarithm of measured over predicted, any shape. [-]
     Definition: Student's t with 3 degrees of freedom, UNSEEN_LOG_HALF_WIDTH wide at 80 %, mixed
@@ -230,8 +229,10 @@ _erf = np.vectorize(math.erf, otypes=[float])
 
 @functools.cache
 def unseen_ends() -> tuple[float, float]:
-    """Ends of the 80 % range of a speedup over the predicted one, on a machine without own rows.
-    [-]"""
+    """Ends of the 80 % range of a speedup over the predicted one, on such a machine. [-]
+
+    Definition: quantiles of `unseen`.
+    """
     tail = (1.0 - BAND_LEVEL) / 2.0
     z = np.linspace(-1.0, 1.0, 2001)
     low, high = np.exp(np.interp([tail, 1.0 - tail], unseen(z), z))
@@ -239,7 +240,11 @@ def unseen_ends() -> tuple[float, float]:
 
 
 def unseen_gain(speedup: Array) -> Array:
-    """Chance that a predicted speedup is a gain there, at most MOST_CHANCE. [-]"""
+    """Chance that a predicted speedup is a gain there, at most MOST_CHANCE. [-]
+
+    speedup: predicted, any shape. [-]
+    Definition: of `unseen`.
+    """
     return np.minimum(1.0 - unseen(-np.log(speedup)), MOST_CHANCE)
 
 

@@ -320,7 +320,9 @@ def _range(setup: Setup, speedup: Array, draws: Array, k: NDArray[np.int64]) -> 
     """Ends of the 80 % range that is stated of speedups, [nB, nK] each. Arguments as
     `chance_of_gain` takes them."""
     if setup.costs.scatter_log_sd is None:
-        low, high = (speedup * end for end in unseen_ends())
+        ends = unseen_ends()
+        low = speedup * ends[0]
+        high = speedup * ends[1]
     else:
         # The centre is no quantile of the draws: a skewed band is stretched rather than leave it
         # out.
@@ -333,7 +335,7 @@ def _range(setup: Setup, speedup: Array, draws: Array, k: NDArray[np.int64]) -> 
 
 
 def chance_of_gain(setup: Setup, speedup: Array, draws: Array, k: NDArray[np.int64]) -> Array:
-    """Chance that drafting is faster than plain decoding, [nB, nK]; 0 at K = 0. [-]
+    """Chance that drafting is faster than plain decoding, [nB, nK]. [-]
 
     speedup, draws: the predicted one, and that under each draw [draws, nB, nK]. [-]
     k: draft lengths, [nK]. [-]

@@ -89,7 +89,7 @@ def test_one_class_name_means_one_thing() -> None:
         "def speedup(k_draft): ...",
         "curve.distinct_plain",
         "from advisor.routing import distinct_experts",
-        "predict(rows, unseen=True)",
+        "predict(rows, out_of_sample=True)",
         "mine = 1",
         "class Row:\n    tp_size: int",
     ],

@@ -487,12 +487,10 @@ def _figures(placed: PlacedModel, question: RankQuestion, price: Price | None) -
         usd = laws.usd_per_million_tokens(price.usd_per_hour, float(rate))
         all_usd = laws.usd_per_million_tokens(price.usd_per_hour, rates)
         pairs["usd_per_million"] = float(usd), np.asarray(all_usd)
-    speedup, low, high = (
-        float(mean_over_tokens(question, placed.token_s, values[at]))
-        for values in (curve.speedup, curve.low, curve.high)
-    )
+    ends = np.array([curve.low[at], curve.speedup[at], curve.high[at]])
+    low, value, high = mean_over_tokens(question, placed.token_s, ends).tolist()
     predictions: dict[str, Prediction | None] = {
-        "speedup": Prediction(value=speedup, low=low, high=high, tier=tier, because=because),
+        "speedup": Prediction(value=value, low=low, high=high, tier=tier, because=because),
         "usd_per_million": None,
     }
     for name, (value, draws) in pairs.items():
