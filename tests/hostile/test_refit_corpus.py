@@ -5,14 +5,25 @@ Thresholds were chosen on the forms and kinds of `half` 0; those of `half` 1 jud
 
 from __future__ import annotations
 
+import pytest
+
 from tests.hostile.refit_corpus import (
     DEPLOYMENTS,
     FORMS,
     KINDS,
+    Outcome,
     half,
     harmful_files,
+    outcome,
     right_files,
+    shares,
 )
+
+LEAST_RIGHT = 0.9
+MOST_HARMFUL = 0.1
+"""Shares of right and of harmful files that may be written. [-]"""
+EVERY = 11
+"""One file of this many is judged in every run. [-]"""
 
 
 def test_the_corpus_has_its_forms_kinds_and_sizes():
@@ -29,3 +40,25 @@ def test_the_corpus_is_the_same_each_time():
     first = right_files()[0]
     right_files.cache_clear()
     assert right_files()[0].data == first.data
+
+
+def test_a_sample_of_the_files_is_judged_as_it_should_be():
+    sampled = shares([outcome(file) for file in (*right_files(), *harmful_files())[::EVERY]])
+    print(sampled.text)
+    assert sampled.right_written >= LEAST_RIGHT * sampled.right - 1
+    assert sampled.harmful_written <= MOST_HARMFUL * sampled.harmful + 1
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> list[Outcome]:
+    """What became of every file."""
+    return [outcome(file) for file in (*right_files(), *harmful_files())]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("which", [0, 1])
+def test_right_files_are_written_and_harmful_ones_are_not(outcomes, which):
+    part = shares([each for each in outcomes if half(each.file.kind) == which])
+    print(f"{'judging' if which else 'chosen on'}: {part.text}")
+    assert part.right_written >= LEAST_RIGHT * part.right, part.text
+    assert part.harmful_written <= MOST_HARMFUL * part.harmful, part.text
