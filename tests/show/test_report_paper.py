@@ -12,6 +12,7 @@ from advisor.answers.advice import ComponentTime
 from advisor.answers.best_k import KRange, break_even_batch
 from advisor.measured.published import PublishedRun
 from advisor.physics.components import BY_KEY
+from advisor.predict.curve import Curve
 from advisor.show.report.blocks import FigureKey
 from advisor.show.report.layout import curve_finding
 from advisor.show.report.paper import draw_components, draw_speedup, drawing, drawn_components
@@ -21,13 +22,18 @@ from tests.show.report_fixtures import report_on
 LARGE = 10**6
 
 
+def third(curve: Curve) -> np.ndarray:
+    """The place of K = 2 at every batch."""
+    return np.full(curve.batches.size, 2)
+
+
 def speedup(largest_batch: int = LARGE, extrapolated_from: int | None = None) -> mpl.axes.Axes:
     curve = (
         hand_curve()
         if extrapolated_from is None
         else hand_curve(extrapolated_from=extrapolated_from)
     )
-    return draw_speedup(curve, 2, 64, largest_batch).axes[0]
+    return draw_speedup(curve, third(curve), 64, largest_batch).axes[0]
 
 
 def drawn(axes: mpl.axes.Axes, label: str) -> mpl.artist.Artist:
@@ -49,15 +55,18 @@ def test_speedup_is_drawn_over_a_log_batch_axis_with_its_values_and_its_band() -
     assert axes.get_xlim() == (curve.batches[0], curve.batches[-1])
     np.testing.assert_array_equal(line.get_xdata(), curve.batches)
     np.testing.assert_array_equal(line.get_ydata(), curve.speedup[:, 2])
-    assert drawn(draw_speedup(curve, 2, 64, 128).axes[0], "K = 2").get_xdata().max() == 128, (
-        "none beyond the memory"
-    )
+    assert (
+        drawn(draw_speedup(curve, third(curve), 64, 128).axes[0], "K = 2").get_xdata().max() == 128
+    ), "none beyond the memory"
     edges = drawn(axes, "likely range").get_paths()[0].vertices
     for x, low, high in zip(curve.batches, curve.low[:, 2], curve.high[:, 2], strict=True):
         assert {low, high} <= set(edges[edges[:, 0] == x, 1])
     assert drawn(axes, "batch 64").get_xdata()[0] == 64
     tripled = replace(curve, batches=3 * curve.batches)
-    assert draw_speedup(tripled, 2, 64, LARGE).axes[0].get_xlim() == (3, 3 * curve.batches[-1])
+    assert draw_speedup(tripled, third(tripled), 64, LARGE).axes[0].get_xlim() == (
+        3,
+        3 * curve.batches[-1],
+    )
 
 
 @pytest.mark.parametrize("scale", [0.1, 1.0, 10.0])
@@ -65,7 +74,7 @@ def test_band_and_the_line_of_one_fill_the_height_and_a_slowdown_is_shaded_to_th
     scale: float,
 ) -> None:
     curve = hand_curve(scale=scale)
-    axes = draw_speedup(curve, 2, 64, LARGE).axes[0]
+    axes = draw_speedup(curve, third(curve), 64, LARGE).axes[0]
     (bottom, top), drawn_s = axes.get_ylim(), [*curve.low[:, 2], *curve.high[:, 2], 1.0]
     assert all(
         0.0 < margin < 0.1 * (top - bottom)
@@ -82,7 +91,7 @@ RUNS = [
 
 
 def test_published_runs_of_any_draft_length_are_drawn_where_they_were_measured() -> None:
-    axes = draw_speedup(hand_curve(), 2, 64, LARGE, RUNS).axes[0]
+    axes = draw_speedup(hand_curve(), third(hand_curve()), 64, LARGE, RUNS).axes[0]
     assert drawn(axes, "published").get_xydata().tolist() == [[4, 0.3], [32, 9.0]]
     low, high = axes.get_ylim()
     assert low < 0.3 < 9.0 < high
