@@ -20,8 +20,8 @@ import pypdf
 import pytest
 
 from advisor.answers.advice import advise
-from advisor.answers.outcome import outcome_of
 from advisor.answers.explore.changes import best_effects, next_steps
+from advisor.answers.outcome import outcome_of
 from advisor.predict.scenario import SCHEMA_VERSION, Scenario, ScenarioFile, read_scenario
 from advisor.prediction import AdvisorError
 from advisor.show.report.blocks import Code, FigureBlock, TableBlock

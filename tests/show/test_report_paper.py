@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from advisor.answers.advice import ComponentTime
-from advisor.answers.best_k import KRange, break_even_batch
+from advisor.answers.best_k import KRange, interpolate_batches
 from advisor.answers.by_length import by_batch
 from advisor.measured.published import PublishedRun
 from advisor.physics.components import BY_KEY
@@ -119,8 +119,9 @@ def test_a_configuration_peaks_and_stops_paying_where_its_curve_does(
     places = by_batch(SimpleNamespace(setup=setup, curve_k=2), curve, (KRange(1, 4096, 2, 1.0),))
     assert (places.peak, places.peak_batch) == (curve.speedup[:, 2].max(), 16)
     if pays_to == "before the end":
-        end = break_even_batch(curve.batches, curve.speedup[:, 2])
-        assert places.pays_to == int(end) < places.end
+        ends = [places.pays_to, places.pays_to + 1]
+        last, beyond = interpolate_batches(curve.batches, curve.speedup, ends)[:, 2]
+        assert last > 1.0 >= beyond
     else:
         assert places.pays_to == pays_to
 
