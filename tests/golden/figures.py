@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.figure import Figure
 
 from advisor.show.charts.figure import Chart
@@ -25,13 +26,15 @@ FILE = Path(__file__).parents[1] / "show" / "figures.json"
 def figures() -> dict[str, Any]:
     """Charts by name: on screen as plotly has them, without what the maps' own tests compare; on
     paper as SVG."""
+    curve = hand_curve()
+    columns = np.full(curve.batches.size, 2)
     return {
         "sweep": _on_screen(sweep_chart(wide_map())),
         "regions": _on_screen(
             design_regions_chart(with_an_edge(drawn_map())[0]), "z", "text", "customdata"
         ),
         "explored": _on_screen(explored_chart(EXPLORED, "Speedup")),
-        "speedup on paper": _on_paper(draw_speedup(hand_curve(), 2, 64, 300, RUNS)),
+        "speedup on paper": _on_paper(draw_speedup(curve, columns, 64, 300, RUNS)),
         "components on paper": _on_paper(draw_components(TIMES, 3)),
     }
 

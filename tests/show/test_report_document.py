@@ -21,6 +21,7 @@ import pytest
 
 from advisor.answers.advice import advise
 from advisor.answers.explore.changes import best_effects, next_steps
+from advisor.answers.outcome import outcome_of
 from advisor.predict.scenario import SCHEMA_VERSION, Scenario, ScenarioFile, read_scenario
 from advisor.prediction import AdvisorError
 from advisor.show.report.blocks import Code, FigureBlock, TableBlock
@@ -353,8 +354,8 @@ def test_a_drafter_that_does_not_pay_is_reported_with_the_best_k_it_was_held_aga
     assert report.advice.recommendation.n_draft == 0
     assert report.advice.curve_k > 0
     text = render(report, "md").decode()
-    assert "do not speculate" in text
-    assert "slowdown" in text
+    assert report.say("headline") in text
+    assert outcome_of(report.advice).k == 0
     assert "DRAFT-MODEL" not in text
     assert len(pdf(report).pages) <= 6
 
@@ -363,7 +364,6 @@ def test_the_sentences_on_the_only_k_there_is_stand_one_space_apart() -> None:
     text = render(
         report_on(QWEN.model_copy(update={"k_max": 1, "acceptance": "1.8@1"})), "md"
     ).decode()
-    assert "within the noise. " in text
     assert "  " not in text.split("## Answer")[1].split("|")[0]
 
 

@@ -1,5 +1,4 @@
-"""Drawings of a report: the numbers of the curve and of the components, and the sentence under
-them."""
+"""Drawings of a report: the numbers of the curve and of the components."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -9,16 +8,22 @@ import numpy as np
 import pytest
 
 from advisor.answers.advice import ComponentTime
-from advisor.answers.best_k import KRange, break_even_batch
+from advisor.answers.best_k import KRange, interpolate_batches
+from advisor.answers.by_length import by_batch
 from advisor.measured.published import PublishedRun
 from advisor.physics.components import BY_KEY
+from advisor.predict.curve import Curve
 from advisor.show.report.blocks import FigureKey
-from advisor.show.report.layout import curve_finding
 from advisor.show.report.paper import draw_components, draw_speedup, drawing, drawn_components
 from tests.pages.ui_fixtures import PLAIN_S, ROUND_S, hand_curve
 from tests.show.report_fixtures import report_on
 
 LARGE = 10**6
+
+
+def third(curve: Curve) -> np.ndarray:
+    """The place of K = 2 at every batch."""
+    return np.full(curve.batches.size, 2)
 
 
 def speedup(largest_batch: int = LARGE, extrapolated_from: int | None = None) -> mpl.axes.Axes:
@@ -27,7 +32,7 @@ def speedup(largest_batch: int = LARGE, extrapolated_from: int | None = None) ->
         if extrapolated_from is None
         else hand_curve(extrapolated_from=extrapolated_from)
     )
-    return draw_speedup(curve, 2, 64, largest_batch).axes[0]
+    return draw_speedup(curve, third(curve), 64, largest_batch).axes[0]
 
 
 def drawn(axes: mpl.axes.Axes, label: str) -> mpl.artist.Artist:
@@ -49,15 +54,18 @@ def test_speedup_is_drawn_over_a_log_batch_axis_with_its_values_and_its_band() -
     assert axes.get_xlim() == (curve.batches[0], curve.batches[-1])
     np.testing.assert_array_equal(line.get_xdata(), curve.batches)
     np.testing.assert_array_equal(line.get_ydata(), curve.speedup[:, 2])
-    assert drawn(draw_speedup(curve, 2, 64, 128).axes[0], "K = 2").get_xdata().max() == 128, (
-        "none beyond the memory"
-    )
-    edges = drawn(axes, "likely range").get_paths()[0].vertices
+    assert (
+        drawn(draw_speedup(curve, third(curve), 64, 128).axes[0], "K = 2").get_xdata().max() == 128
+    ), "none beyond the memory"
+    edges = drawn(axes, "80% range").get_paths()[0].vertices
     for x, low, high in zip(curve.batches, curve.low[:, 2], curve.high[:, 2], strict=True):
         assert {low, high} <= set(edges[edges[:, 0] == x, 1])
     assert drawn(axes, "batch 64").get_xdata()[0] == 64
     tripled = replace(curve, batches=3 * curve.batches)
-    assert draw_speedup(tripled, 2, 64, LARGE).axes[0].get_xlim() == (3, 3 * curve.batches[-1])
+    assert draw_speedup(tripled, third(tripled), 64, LARGE).axes[0].get_xlim() == (
+        3,
+        3 * curve.batches[-1],
+    )
 
 
 @pytest.mark.parametrize("scale", [0.1, 1.0, 10.0])
@@ -65,7 +73,7 @@ def test_band_and_the_line_of_one_fill_the_height_and_a_slowdown_is_shaded_to_th
     scale: float,
 ) -> None:
     curve = hand_curve(scale=scale)
-    axes = draw_speedup(curve, 2, 64, LARGE).axes[0]
+    axes = draw_speedup(curve, third(curve), 64, LARGE).axes[0]
     (bottom, top), drawn_s = axes.get_ylim(), [*curve.low[:, 2], *curve.high[:, 2], 1.0]
     assert all(
         0.0 < margin < 0.1 * (top - bottom)
@@ -82,7 +90,7 @@ RUNS = [
 
 
 def test_published_runs_of_any_draft_length_are_drawn_where_they_were_measured() -> None:
-    axes = draw_speedup(hand_curve(), 2, 64, LARGE, RUNS).axes[0]
+    axes = draw_speedup(hand_curve(), third(hand_curve()), 64, LARGE, RUNS).axes[0]
     assert drawn(axes, "published").get_xydata().tolist() == [[4, 0.3], [32, 9.0]]
     low, high = axes.get_ylim()
     assert low < 0.3 < 9.0 < high
@@ -102,30 +110,20 @@ def test_batches_outside_the_data_and_beyond_memory_are_shaded_and_no_others() -
     assert not {"outside the data", "does not fit"} & set(labels)
 
 
-@pytest.mark.parametrize(
-    ("scale", "ending"),
-    [
-        (10.0, "pays at every batch looked at (up to 512; "),
-        (1.0, "stops paying at"),
-        (0.1, "slowdown at every batch"),
-    ],
-)
-def test_the_words_under_the_chart_state_value_band_peak_and_where_it_stops_paying(
-    scale: float, ending: str
+@pytest.mark.parametrize(("scale", "pays_to"), [(10.0, None), (1.0, "before the end"), (0.1, 0)])
+def test_a_configuration_peaks_and_stops_paying_where_its_curve_does(
+    scale: float, pays_to: int | str | None
 ) -> None:
     curve = hand_curve(scale=scale)
-    one_k = (KRange(1, 4096, 2, 1.0),)
-    at = SimpleNamespace(batch_index=6, curve_column=2, curve_k=2, band_level=0.8, curve=curve)
-    at.k_by_batch = at.to_serve = one_k
-    at.break_even_batch = break_even_batch(curve.batches, curve.speedup[:, 2])
-    at.setup = SimpleNamespace(memory=SimpleNamespace(largest_batch=4096))
-    text = curve_finding(SimpleNamespace(advice=at, drawn_curve=curve))
-    low = curve.low[6, 2]
-    value = curve.speedup[6, 2]
-    high = curve.high[6, 2]
-    assert f"at batch 64 is {value:.2f}x (likely range {low:.2f}-{high:.2f})" in text
-    assert f"highest at batch 16, {curve.speedup[:, 2].max():.2f}x" in text
-    assert ending in text
+    setup = SimpleNamespace(memory=SimpleNamespace(largest_batch=4096))
+    places = by_batch(SimpleNamespace(setup=setup, curve_k=2), curve, (KRange(1, 4096, 2, 1.0),))
+    assert (places.peak, places.peak_batch) == (curve.speedup[:, 2].max(), 16)
+    if pays_to == "before the end":
+        ends = [places.pays_to, places.pays_to + 1]
+        last, beyond = interpolate_batches(curve.batches, curve.speedup, ends)[:, 2]
+        assert last > 1.0 >= beyond
+    else:
+        assert places.pays_to == pays_to
 
 
 @pytest.mark.parametrize(

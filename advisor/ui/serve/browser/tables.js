@@ -24,13 +24,19 @@ function nearest(m, length) {
   return lengths.reduce((best, one, i) => (Math.abs(one - length) < Math.abs(lengths[best] - length) ? i : best), 0);
 }
 
-/** What each K accepts at a length of the slider, over what it accepts today. */
-function factors(m, length) {
-  if (isNow(m, length)) return m.drafts.map(() => 1);
+/** Between which lengths of the table a length lies, and how far along. */
+function along(m, length) {
+  if (isNow(m, length)) return [m.now_at, 0];
   const { lengths } = m.accepted, last = lengths.length - 1;
   let low = 0;
   while (low < last - 1 && lengths[low + 1] <= length) low++;
-  const share = Math.min(Math.max((length - lengths[low]) / (lengths[low + 1] - lengths[low]), 0), 1);
+  return [low, Math.min(Math.max((length - lengths[low]) / (lengths[low + 1] - lengths[low]), 0), 1)];
+}
+
+/** What each K accepts at a length of the slider, over what it accepts today. */
+function factors(m, length) {
+  if (isNow(m, length)) return m.drafts.map(() => 1);
+  const [low, share] = along(m, length);
   return m.drafts.map((_, k) => (1 - share) * m.factor[low][k] + share * m.factor[low + 1][k]);
 }
 
@@ -51,11 +57,12 @@ function at(m, table, batch, column) {
   return Math.exp((1 - share) * Math.log(table[row][column]) + share * Math.log(table[row + 1][column]));
 }
 
-/** A share of a packed table [length][row][column] at a batch. */
-function shareAt(m, table, place, batch, column, unit) {
-  const [row, share] = between(m, batch), kinds = m.drafts.length, rows = m.batches.length;
-  const of = (at) => table[(place * rows + at) * kinds + column] / unit;
-  return share ? (1 - share) * of(row) + share * of(row + 1) : of(row);
+/** A share of a packed table [length][row][column] at a batch and length. */
+function shareAt(m, table, length, batch, column, unit) {
+  const [row, share] = between(m, batch), [low, far] = along(m, length), kinds = m.drafts.length, rows = m.batches.length;
+  const of = (place, at) => table[(place * rows + at) * kinds + column] / unit;
+  const there = (place) => (share ? (1 - share) * of(place, row) + share * of(place, row + 1) : of(place, row));
+  return far ? (1 - far) * there(low) + far * there(low + 1) : there(low);
 }
 
 /** K of [last batch, K] runs at a batch; beyond their end the last. */
@@ -94,9 +101,9 @@ function outcome(m, batch, length) {
       low: Math.min(at(m, m.low, batch, i) * f[i], speedup),
       high: Math.max(at(m, m.high, batch, i) * f[i], speedup),
       tpot,
-      pBest: shareAt(m, m.best_share, place, batch, i, 100),
-      chance: shareAt(m, m.chance, place, batch, i, 100),
-      loss: shareAt(m, m.loss, place, batch, i, 1000),
+      pBest: shareAt(m, m.best_share, length, batch, i, 100),
+      chance: shareAt(m, m.chance, length, batch, i, 100),
+      loss: shareAt(m, m.loss, length, batch, i, 1000),
       kept: m.limit_ms === null || tpot <= m.limit_ms,
     };
   });
