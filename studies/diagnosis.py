@@ -25,7 +25,7 @@ from advisor.answers.diagnosis.physics import rule_sets
 from advisor.answers.diagnosis.runs import with_prediction
 from advisor.measured.observations import part_of
 from advisor.measured.points import measured_times, published_rows
-from advisor.measured.published import COLLECTIONS
+from advisor.measured.published import COLLECTIONS, FITTED_COLLECTIONS
 from advisor.measured.row_questions import question_of
 from advisor.physics.bands import BAND_LEVEL
 from advisor.prediction import AdvisorError
@@ -162,7 +162,7 @@ def _measured(row: Mapping[str, Any], value: str, token_s: float) -> dict[str, A
 def tried(every: int = 1) -> list[Tried]:
     """Shipped rows with what the doctor finds on them. Only each `every`-th row is taken."""
     out = []
-    sets = [(name, published_runs(name, every)) for name in COLLECTIONS] + [
+    sets = [(name, published_runs(name, every)) for name in FITTED_COLLECTIONS] + [
         (PLAIN, plain_runs(every))
     ]
     for name, runs in sets:

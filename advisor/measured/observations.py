@@ -143,7 +143,7 @@ def _at(place: str) -> str:
 
 
 def part_of(laboratory: str) -> str:
-    """What its rows may do: `seen`, or that of PARTS at sha256 of its name modulo 3."""
+    """Part of a laboratory: `seen`, or that of PARTS at sha256 of its name modulo 3."""
     listed = laboratories().get(laboratory)
     if listed and listed.first_collected < PARTED_FROM:
         return "seen"
