@@ -149,3 +149,21 @@ def test_another_header_below_the_first_is_refused_with_its_line(second, read):
 def test_a_row_of_words_is_no_header():
     text = f"{SETUP},batch_size,tpot_ms,notes\n{CELLS},3,8,9.1,\n{CELLS},none,n/a,,batch model\n"
     assert read_upload("own.csv", text.encode()).result.rows_kept == 1
+
+
+LIGHT = "┌───────┬────┬──────────┐\n│ batch │ K  │ TPOT (ms)│\n├───────┼────┼──────────┤\n"
+ROWS = "│ 8     │ 0  │ 9.1      │\n│ 16    │ 3  │ 8.2      │\n└───────┴────┴──────────┘\n"
+LINE = "+-------+----+----------+\n"
+PLAIN = (
+    f"{LINE}| batch | K  | TPOT (ms)|\n{LINE}| 8     | 0  | 9.1      |\n| 16    | 3  | 8.2      |\n"
+)
+
+
+@pytest.mark.parametrize(
+    "text", [LIGHT + ROWS, (LIGHT + ROWS).replace("│", "║"), PLAIN + LINE, PLAIN.replace("-", "=")]
+)
+def test_a_table_that_a_terminal_drew_in_a_box_is_read(text):
+    result = read_upload("own.txt", text.encode()).result
+    assert result.rows_refused == 0
+    assert result.frame["tpot_s"].tolist() == pytest.approx([9.1e-3, 8.2e-3])
+    assert result.frame.index.tolist() == [4, 5]

@@ -44,6 +44,11 @@ _LOG_LINE = re.compile(rb"\[(?:[0-9]{1,4}[/:-][0-9]|[0-9]+,[0-9]+\]<|[A-Z][A-Za-
 `[TensorRT-LLM]`."""
 _SAYS = re.compile("[0-9A-Za-z\u0080-\U0010ffff]")
 """What a line of separators alone lacks."""
+_BARS = "\u2502\u2503\u2551"
+_BORDER = re.compile(
+    "(?m)^[ \t]*(?=[+|]?[-=\u2500-\u257f])[-=+| \u2500\u2501\u250c-\u2550\u2552-\u257f]+$"
+)
+"""A line of a box without a cell."""
 _SUMMED = re.compile(
     rb"\n[ \"]*(?:total|sum|average|avg|mean)[ \"]*([,;\t|][^\n]*)?\s*\Z", re.IGNORECASE
 )
@@ -185,6 +190,7 @@ def open_upload(name: str, data: bytes) -> Sample:
         raise AdvisorError(f"{name} holds only blanks; send a file with at least one measurement")
     if stripped[:1] in (b"{", b"[") and not _LOG_LINE.match(stripped):
         return _open_json(name, data, warnings)
+    data = _unboxed(data)
     if summed := _SUMMED.search(data):
         line = data.count(b"\n", 0, summed.start() + 1) + 1
         warnings = (*warnings, f"line {line} is left out: it sums up the rows above it")
@@ -196,6 +202,16 @@ def open_upload(name: str, data: bytes) -> Sample:
             "drop some"
         )
     return sample
+
+
+def _unboxed(data: bytes) -> bytes:
+    """A table that a terminal drew in a box as one with bars between its cells. Any other text as
+    it is."""
+    head = data[:_HEAD_BYTES].lstrip()
+    if not (head.startswith(b"+") or any(bar.encode() in head for bar in _BARS)):
+        return data
+    text = _BORDER.sub("", data.decode("utf-8", errors="replace"))
+    return text.translate(dict.fromkeys(map(ord, _BARS), "|")).encode()
 
 
 def _check_size(name: str, size: int, limit: int, what: str) -> None:
