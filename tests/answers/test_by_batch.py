@@ -5,7 +5,6 @@ The recommended K over batch and context, and what is said of it.
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -37,7 +36,7 @@ from advisor.answers.by_batch import (
     static_ranges,
     table_of,
 )
-from advisor.answers.schedule import SWITCH_COST, schedule_gain, schedule_texts, values_of
+from advisor.answers.schedule import SWITCH_COST, schedule_facts, schedule_gain, values_of
 from advisor.answers.simulation.policies import BatchSchedule, StaticK
 from advisor.answers.simulation.simulator import closed_loop, simulate
 from advisor.predict.curve import batches_with, curve_for, draft_odds, speedup_curve
@@ -70,9 +69,7 @@ def test_the_gain_names_the_best_single_k() -> None:
     found = schedule_for(NGRAM, histogram=BatchHistogram.from_text("1:1,64:1,256:1"))
     assert found.gain.best_static_speedup == max(found.gain.static_speedup)
     assert found.gain.static_speedup[0] == 1.0
-    assert found.texts[0].startswith(
-        ("One K is enough", "The schedule gains", "Drafting pays at no batch")
-    )
+    assert found.facts["best_static_k"] in found.curve.drafts
 
 
 def test_schedule_gain_and_simulator_charge_an_idle_drafter_alike() -> None:
@@ -117,7 +114,9 @@ def test_a_schedule_and_its_table_do_not_depend_on_the_target_batch(scenario: Sc
     )
     for one in asked:
         if (batch := one.setup.scenario.batch_size) <= one.ranges[-1].batch_end:
-            assert ("alone K" in " ".join(one.texts)) == (k_at(one.ranges, batch) != one.n_draft)
+            facts = one.facts
+            assert facts["scheduled"] == k_at(one.ranges, batch)
+            assert facts["best_alone"] == one.n_draft
 
 
 @pytest.mark.parametrize("scenario", [LONGER, EAGLE])
@@ -157,28 +156,16 @@ def test_a_schedule_says_what_plain_decoding_means_in_it_and_what_one_server_doe
     curve = speedup_curve(EAGLE)
     table = (KRange(1, 15, 2, 1.0), KRange(16, 1024, 0, 1.0))
     values = values_of(curve)
-    here = schedule_texts(table, values, *(16, 0))[-1]
-    elsewhere = schedule_texts(table, values, *(8, 2))[-1]
-    assert here.startswith(
-        "K = 0 is a server without speculation; start one where it mostly runs at batch 16. One "
-    )
-    assert re.search(
-        (
-            r"drafts nothing there either, but its drafter would still run once a step, \d+\.\d% "
-            r"slower"
-        ),
-        here,
-    )
-    assert "at batch 16 to 1,024" in elsewhere
+    here = schedule_facts(table, values, 16, 0)
+    elsewhere = schedule_facts(table, values, 8, 2)
+    assert (here.zero_here, here.zero_running) == (True, 0)
+    assert 0.0 < here.zero_slower < 1.0
+    assert (elsewhere.zero_here, elsewhere.zero_ranges) == (False, ((16, 1024),))
     kept = (table[0], KRange(16, 1024, 0, 1.0, table_k=1))
-    assert (
-        "One server for all batches runs K = 1 there: at K = 0 its drafter"
-        in schedule_texts(kept, values, 16, 0)[-1]
-    )
-    assert len(schedule_texts((KRange(1, 1024, 0, 1.0),), values, 16, 0)) == 1
-    assert schedule_texts((KRange(1, 1024, 3, 1.0),), values, 16, 2)[-1].startswith(
-        "At batch 16 alone K = 2 is best"
-    )
+    assert schedule_facts(kept, values, 16, 0).zero_running == 1
+    assert schedule_facts((KRange(1, 1024, 0, 1.0),), values, 16, 0).zero_running is None
+    other = schedule_facts((KRange(1, 1024, 3, 1.0),), values, 16, 2)
+    assert (other.best_alone, other.scheduled) == (2, 3)
 
 
 def test_a_histogram_beyond_the_usual_batches_extends_the_grid() -> None:
@@ -239,7 +226,7 @@ def test_one_k_is_served_where_the_sentence_says_that_one_is_enough() -> None:
         replace(curve, speedup=np.ones_like(curve.speedup) + np.r_[0.0, 0.5, 0.501, [0.1] * 6])
     )
     split = (KRange(1, 16, 1, 1.5), KRange(17, 64, 2, 1.501))
-    assert schedule_texts(split, flat, 8, 1)[0].startswith("One K is enough: 1")
+    assert schedule_facts(split, flat, 8, 1).one_is_enough
     assert [(one.n_draft, one.batch_end) for one in ranges_to_serve(split, flat, 8, 1)] == [(1, 64)]
     steep = values_of(
         replace(curve, speedup=np.ones_like(curve.speedup) + np.r_[0.0, 0.5, 0.9, [0.1] * 6])

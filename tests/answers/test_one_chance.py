@@ -11,7 +11,8 @@ from advisor.answers.advice import advise, answer_values
 from advisor.answers.best_k import MAY_LOSE
 from advisor.answers.by_length import at_length, by_batch, length_now
 from advisor.answers.explore.cells import context_map
-from advisor.answers.outcome import holds, outcome_of
+from advisor.answers.flags import holds
+from advisor.answers.outcome import FLAGS, outcome_of
 from advisor.answers.summary import own_half_widths, read_own_runs
 from advisor.physics.bands import MOST_CHANCE, unseen_gain
 from advisor.predict.scenario import Scenario
@@ -34,7 +35,7 @@ def test_row_record_json_map_and_page_state_the_chance_of_the_speedup(length: st
     assert found.p_gain[0, 0] == pytest.approx(unseen_gain(found.drafting_speedup[0, 0]))
     stated = (tried.p_gain, outcome.chance, answer_values(advice)["p_gain"])
     assert stated == pytest.approx([chance] * 3)
-    assert holds("may_lose", outcome.facts) == (chance < MAY_LOSE)
+    assert holds(FLAGS, "may_lose", outcome.facts) == (chance < MAY_LOSE)
     tables = answer_tables(advice)
     shape = len(tables["factor"]), *advice.curve.speedup.shape
     shares = np.frombuffer(base64.b64decode(tables["chance"]), np.uint8).reshape(shape)

@@ -30,11 +30,9 @@ from advisor.answers.schedule import (
     _cheapest,
     _one_server,
     _undominated,
-    accepted_length_text,
     doublings,
-    gain_over_doublings,
     k_by_batch,
-    one_k_text,
+    schedule_facts,
     schedule_gain,
     schedule_rule,
     whole_batches,
@@ -42,6 +40,7 @@ from advisor.answers.schedule import (
 from advisor.predict.curve import draft_odds
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, carried_text
+from advisor.show.phrases.schedule import BOOK
 from advisor.show.words.answer import k_by_batch_table
 
 BATCHES = [1, 2, 4, 8, 16, 32, 64, 128]
@@ -237,7 +236,7 @@ def test_one_sentence_says_whether_one_k_is_enough() -> None:
     def said(table: np.ndarray, ranges: tuple[KRange, ...] | None = None, n_draft: int = 1) -> str:
         values: KValues = k_values([1, 2, 3], range(3), table)
         shown = ranges or k_by_batch(values)
-        return one_k_text(shown, gain_over_doublings(shown, values), n_draft)
+        return BOOK.say("enough", schedule_facts(shown, values, 1, n_draft).facts)
 
     flat = np.tile([1.0, 1.5, 1.4], (3, 1))
     poor = np.tile([1.0, 0.9, 0.8], (3, 1))
@@ -245,7 +244,7 @@ def test_one_sentence_says_whether_one_k_is_enough() -> None:
     assert said(poor) == "Speculation pays at no batch: K = 0."
     plain = (KRange(1, 1, 1, 1.05, table_k=0), KRange(2, 3, 0, 1.0))
     assert said(poor, plain).startswith(
-        "One K is enough: 0, a server without speculation, loses least over all batches"
+        "One K is enough: 0; a server without speculation loses least"
     )
     two = (KRange(1, 2, 2, 1.4), KRange(3, 3, 1, 1.5))
     assert said(flat, two) == "One K is enough: 1 at every batch up to 3, at no cost."
@@ -255,18 +254,18 @@ def test_one_sentence_says_whether_one_k_is_enough() -> None:
         said(near, split)
         == "One K is enough: 1 at every batch up to 3 costs 0.1% (mean over batch doublings)."
     )
-    assert said(near, split, 2).startswith("The schedule gains 0.1% over the best single K, 1,"), (
+    assert said(near, split, 2).startswith("K by batch gains 0.1% over the best single K, 1,"), (
         "K = 2 is recommended here"
     )
     idle = np.array([[1.0, 0.7, 1.02], [1.0, 0.7, 1.02], [1.0, 0.7, 0.9]])
     kept = (KRange(1, 2, 1, 0.7), KRange(3, 3, 0, 1.0, table_k=2))
     assert said(idle, kept) == (
-        "A schedule is not worth its drafter: over all batches up to 3 no speculation is quicker "
+        "K by batch is not worth its drafter: over all batches up to 3 no speculation is faster "
         "(mean over batch doublings)."
     )
     near[2, 2] = 1.8
     gain = 1 / ((2 - np.log2(4 / 3)) / 2 / 1.5 + np.log2(4 / 3) / 2 / 1.8) / 1.5 - 1
-    assert said(near, split).startswith(f"The schedule gains {gain:.1%} over the best single K, 1,")
+    assert said(near, split).startswith(f"K by batch gains {gain:.1%} over the best single K, 1,")
 
 
 def test_the_table_of_k_by_batch_says_whether_the_limit_is_kept_only_where_there_is_one() -> None:

@@ -12,13 +12,8 @@ from advisor.answers.advice import advise
 from advisor.answers.best_k import KRange
 from advisor.answers.outcome import length_flips, outcome_of
 from advisor.answers.summary import (
-    OwnRuns,
-    errors_text,
     fit_of,
-    half_width_after,
     read_own_runs,
-    refit_text,
-    refitted_times_text,
     stated_k,
 )
 from advisor.catalog.adjustment import write_adjustment
@@ -28,6 +23,7 @@ from advisor.physics.components import FACTORS
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.show.live_answer import live_answer
+from advisor.show.words.basis import errors_text, refit_text, refitted_times_text
 from tests.measured.refit_synthetic import refit, synthetic_points
 
 SCENARIO = Scenario(acceptance="2.4@3")
@@ -161,25 +157,6 @@ def test_times_of_a_refit_name_the_constants_that_moved_most_and_that_the_points
     assert refitted_times_text(moved) == refitted_times_text(found)
 
 
-def test_the_band_after_own_runs_shrinks_as_in_the_study_and_never_grows() -> None:
-    study = OwnRuns(
-        "all",
-        9,
-        3,
-        0.2,
-        0.1,
-        0.8,
-        0.9,
-        width_before=0.6,
-        width_after=0.3,
-        slope_before=0.0,
-        slope_after=0.0,
-    )
-    assert half_width_after(1.5, 2.0, 2.5, study) == pytest.approx((0.25, 0.125))
-    wider = dataclasses.replace(study, width_after=0.9)
-    assert half_width_after(1.5, 2.0, 2.5, wider) == pytest.approx((0.25, 0.25))
-
-
 def test_published_runs_of_the_very_batch_are_facts_of_the_answer() -> None:
     """DeepSeek-V3 on eight H200 under SGLang: published at batch 32, K = 2 as 1.06x and 1.15x."""
     eight = {
@@ -213,9 +190,10 @@ def test_the_range_after_own_runs_takes_the_figures_of_the_kind_of_part_and_ends
     card = advise(SCENARIO.model_copy(update={"hardware_id": "rtx-pro-6000-blackwell"}))
     for advice, kind in ((ADVICE, "data centre"), (card, "workstation")):
         row = advice.drafts[advice.curve_k]
-        widths = half_width_after(row.speedup_low, row.speedup, row.speedup_high, kinds[kind])
+        half_width = (row.speedup_high - row.speedup_low) / (2.0 * row.speedup)
         outcome = outcome_of(advice)
-        assert (outcome.half_width, outcome.half_width_after) == pytest.approx(widths)
+        assert outcome.half_width == pytest.approx(half_width)
+        assert outcome.half_width_after == kinds[kind].width_after / 2.0
     scenario = SCENARIO.model_copy(update={"refit": "on=h200-sxm/vllm/vllm"})
     refitted = outcome_of(dataclasses.replace(ADVICE, scenario=scenario))
     assert refitted.half_width is None

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from advisor.answers.advice import advise
-from advisor.answers.summary import accepted_text
 from advisor.catalog.task_transfer import (
     ANY_KIND,
     LEAST_LABORATORIES,
@@ -33,6 +32,7 @@ from advisor.physics.draft import load_drafter
 from advisor.predict.scenario import Scenario
 from advisor.prediction import BAND_SIGMAS, AdvisorError
 from advisor.show.phrases.notes import note_texts
+from advisor.show.words.basis import accepted_text
 
 
 def test_the_tasks_of_the_published_rows_are_those_of_their_prompt_sets() -> None:
