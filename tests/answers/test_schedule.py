@@ -34,14 +34,13 @@ from advisor.answers.schedule import (
     k_by_batch,
     schedule_facts,
     schedule_gain,
-    schedule_rule,
     whole_batches,
 )
 from advisor.predict.curve import draft_odds
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, carried_text
 from advisor.show.phrases.schedule import BOOK
-from advisor.show.words.answer import k_by_batch_table
+from advisor.show.words.answer import accepted_length_text, k_by_batch_table
 
 BATCHES = [1, 2, 4, 8, 16, 32, 64, 128]
 
@@ -300,16 +299,14 @@ def test_a_range_has_the_mean_speedup_and_the_largest_loss_of_its_batches() -> N
     assert found.regret == pytest.approx(1 - 1.5 / 1.51)
 
 
-def test_the_rule_is_said_with_the_limit_where_there_is_one() -> None:
-    rule = (
-        "K of least expected loss by batch; it changes only where that saves 2% over a doubling "
-        "of the batch."
+def test_the_rule_names_its_price_of_a_switch_and_the_limit() -> None:
+    values = k_values([1, 2, 3], range(3), np.tile([1.0, 1.5, 1.4], (3, 1)))
+    ranges = k_by_batch(values)
+    assert f"saves {SWITCH_COST:.0%} over" in BOOK.say(
+        "rule", schedule_facts(ranges, values, 1, 1).facts
     )
-    assert schedule_rule() == rule
-    assert (
-        schedule_rule(7.5)
-        == f"{rule} K that miss 7.5 ms per output token are left out, unless all do ('no')."
-    )
+    limited = schedule_facts(ranges, values, 1, 1, limit_ms=7.5)
+    assert "miss 7.5 ms per token" in BOOK.say("rule", limited.facts)
 
 
 def whole(loss: list[list[float]], **given: object) -> WholeBatches:

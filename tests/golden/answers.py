@@ -10,9 +10,10 @@ from typing import Any
 
 from advisor.answers.advice import Advice, advise, answer_values, component_times
 from advisor.answers.outcome import outcome_of
-from advisor.answers.summary import accepted_text, fit_of
+from advisor.answers.summary import fit_of
 from advisor.predict.scenario import Scenario
 from advisor.show.phrases.notes import note_texts
+from advisor.show.words.basis import accepted_text
 
 FILE = Path(__file__).parents[1] / "answers" / "answers.json"
 QWEN = Scenario(
