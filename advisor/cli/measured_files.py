@@ -456,7 +456,7 @@ def values_of(number: int, values: Sequence[str], files: Sequence[Path]) -> list
             same = [file_name in (str(file), file.name) for file in files]
             if not any(same):
                 raise AdvisorError(
-                    f"--set {text!r}: {file_name!r} is none of the files "
+                    f"--set {text!r}: {file_name!r} is not a file given "
                     f"({', '.join(file.name for file in files[:5])})"
                 )
             of_file += [f"{column}={value}"] if same[number] else []

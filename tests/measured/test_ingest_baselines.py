@@ -73,5 +73,5 @@ def test_k_may_be_said_of_one_file_alone():
     said = ["a.json:draft_tokens_k=0", "draft_tokens_k=7"]
     assert values_of(0, said, files) == ["draft_tokens_k=0"]
     assert values_of(1, said, files) == ["draft_tokens_k=7"]
-    with pytest.raises(AdvisorError, match=r"'c\.json' is none of the files"):
+    with pytest.raises(AdvisorError, match=r"'c\.json' is not a file given"):
         values_of(0, ["c.json:draft_tokens_k=0"], files)

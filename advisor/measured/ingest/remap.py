@@ -554,7 +554,8 @@ def _guess(header: str, cells: Sequence[str], kind: TableKind, taken: set[str]) 
     match = match_header(target, kind)
     if match is None or not (column := COLUMNS[kind][match[0]]).numeric or column.type == "flag":
         return target
-    numbers = [number * match[1] for cell in cells if (number := number_of(cell)) is not None]
+    stated = [number_of(cell) for cell in cells]
+    numbers = [number * match[1] for number in stated if number is not None]
     return IGNORE if outside_range(np.array(numbers), column).any() else target
 
 
@@ -714,8 +715,7 @@ def _unique_guesses(
 ) -> dict[str, str]:
     """Likely meanings of names, for a command to copy: none that two of them may have."""
     guesses = {name: _guess(name, first_cells[name], "points", taken) for name in names}
-    columns = {
-        name: match[0] for name, ours in guesses.items() if (match := match_header(ours, "points"))
-    }
+    matches = {name: match_header(ours, "points") for name, ours in guesses.items()}
+    columns = {name: match[0] for name, match in matches.items() if match}
     meant = list(columns.values())
     return {name: guesses[name] for name, column in columns.items() if meant.count(column) == 1}

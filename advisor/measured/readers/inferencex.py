@@ -245,11 +245,8 @@ def read_export(sample: Sample) -> RawRows:
     Rows that decode on separate GPUs ask for their number.
     """
     table = read_table(sample)
-    columns = {
-        key: column.to_pylist()
-        for header, key in _EXPORTED.items()
-        if (column := table.column(header)) is not None
-    }
+    by_key = {key: table.column(header) for header, key in _EXPORTED.items()}
+    columns = {key: column.to_pylist() for key, column in by_key.items() if column is not None}
     records = [
         {key: _cell(cell) for key, cell in zip(columns, row, strict=True)}
         for row in zip(*columns.values(), strict=True)
