@@ -129,6 +129,38 @@ def monotone_knots(
     return tuple(zip(at.tolist(), (joined / form(at)).tolist(), strict=True))
 
 
+_MORE = 1.001
+"""Experts of a token, for one, by which a slope is found. [-]"""
+
+
+def with_rising_curve(cost: MoeCost, architecture: Architecture, placement: Placement) -> MoeCost:
+    """Cost by whose curve a layer of touched experts never takes less time for more rows.
+
+    The measured factors c(m) are lowered to what the larger m leave, at this model's widths; tables
+    of two shapes hold falls of up to 1 % that no kernel has.
+    """
+    shape = MoeShape.of(architecture)
+    if shape is None or len(cost.curve) < 2:
+        return cost
+    rows, factors = np.array(cost.curve).T
+    experts = np.asarray(shape.n_experts, float)
+    bare = dataclasses.replace(cost, curve=(), measured=None)
+
+    def log_form(active: float) -> NDArray[np.float64]:
+        """Logarithm of the form's seconds where as many tokens choose so many experts each."""
+        step = dataclasses.replace(shape, n_active=active), rows * experts, experts
+        return np.log(routed_time(bare, placement, *step, architecture.dtypes.routed))
+
+    # Straight in the rows, so that its logarithm rises least at the start of each part; with one
+    # expert a token, most of it is fixed.
+    slope = (log_form(_MORE) - log_form(1.0)) / math.log(_MORE)
+    risen = np.append(0.0, np.cumsum(slope[:-1] * np.diff(np.log(rows))))
+    lowered = np.minimum.accumulate((np.log(factors) + risen)[::-1])[::-1] - risen
+    return dataclasses.replace(
+        cost, curve=tuple(zip(rows.tolist(), np.exp(lowered).tolist(), strict=True))
+    )
+
+
 def _far_from_form(layer: MeasuredLayer) -> Note | None:
     """Note on rows beyond MAX_FACTOR. None when there are none."""
     tokens, factors = np.array(layer.knots).T

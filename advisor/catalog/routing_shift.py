@@ -4,10 +4,10 @@ counts of experts.
 Measured: 18 models (arXiv:2505.16056, profiles/routing), from which the class presets were drawn;
 every value between the classes is interpolated, along the shared share S = s/(k+s) and, for few
 experts, along log N. No model has been retrained with one of these numbers changed alone, so the
-shift is an association between models, not an effect. k on its own moves nothing: regressed on log
-N, log k and S over the 18 models, both phi and rho fall with S and rise with N, while the
-coefficient of k stays within two standard errors of zero. Its effect on overlap, J = k/N (1 +
-CV^2), is in the expert count itself.
+shift is an association between models, not an effect. k on its own moves none of phi, rho and the
+spread of the loads' odds: regressed on log N, log k and S over the 18 models, both phi and rho fall
+with S and rise with N, while the coefficient of k stays within two standard errors of zero. S is
+therefore taken at the baseline's k, so that more active experts never touch fewer.
 """
 
 from __future__ import annotations
@@ -100,9 +100,9 @@ def shifted_routing(
     if preset is None:
         zero = np.zeros(n.shape)
         return RoutingShift(zero, zero, zero)
-    moved = class_routing(n, k, s)
-    origin = class_routing(*baseline)
     n0, k0, s0 = baseline
+    moved = class_routing(n, k0, s)
+    origin = class_routing(*baseline)
     octaves = np.hypot(np.log2(n / n0), np.log2(k / k0)) / _OCTAVES_OF_FULL_SCATTER
     extra = np.minimum(
         np.hypot(octaves, np.abs(s / (k + s) - s0 / (k0 + s0)) / _SHARE_OF_FULL_SCATTER), 1.0
@@ -110,7 +110,8 @@ def shifted_routing(
     values = []
     for (name, scatter), new, old in zip(_SCATTER.items(), moved, origin, strict=True):
         parameter = getattr(preset, name)
-        value = parameter.value * new / old
+        # No further than any class was measured to reach.
+        value = np.minimum(parameter.value * new / old, max(parameter.value, _class_end(name)))
         if end != "value" and parameter.value > 0:
             # the end that touches fewer experts is the one with more correlation and skew
             edge = parameter.high if end == "low" else parameter.low
@@ -121,10 +122,40 @@ def shifted_routing(
         elif end == "high" or end == "low":
             value = value + (parameter.high if end == "low" else parameter.low)
         values.append(np.asarray(value, float))
-    cap = np.sqrt(np.maximum(n / k - 1.0, 0.0))
     return RoutingShift(
-        np.minimum(values[0], cap), np.clip(values[1], 0.0, 1.0), np.clip(values[2], 0.0, 1.0)
+        carried_cv(values[0], n0, k0, n, k),
+        np.clip(values[1], 0.0, 1.0),
+        np.clip(values[2], 0.0, 1.0),
     )
+
+
+def carried_cv(
+    load_cv: ArrayLike, n0: float, k0: float, n_experts: ArrayLike, n_active: ArrayLike
+) -> Array:
+    """CV of the loads where k0 of n0 experts become k of N, so that every expert's load grows
+    with k. [-]
+
+    load_cv : CV at n0 and k0, at most sqrt(n0/k0 - 1). [-]
+    n_experts, n_active : N and k, broadcast. [-]
+
+    CV^2 = C^2 (1-p)^2 / (1 + C^2 p (1-p)), p = k/N, with C^2 = CV0^2 / ((1-p0) (1-p0 (1 + CV0^2)))
+    kept: C is the spread of the odds q/(1-q), which a load near 1 cannot exceed. Beta-distributed
+    loads of that CV have both a = 1/(C^2 (1-p)) rising and b = 1/(C^2 p) falling with p, so that
+    they never touch fewer experts. Own derivation.
+    """
+    p0 = k0 / n0
+    cv0 = np.minimum(np.asarray(load_cv, float), math.sqrt(max(n0 / k0 - 1.0, 0.0)))
+    share = np.asarray(n_active, float) / np.asarray(n_experts, float)
+    # C^2 without its denominator, which is 0 where the baseline's load is as uneven as can be.
+    left = (1.0 - p0) * np.maximum(1.0 - p0 * (1.0 + cv0**2), 0.0)
+    whole = left + cv0**2 * share * (1.0 - share)
+    with np.errstate(invalid="ignore"):
+        cv = np.where(whole > 0.0, cv0 * (1.0 - share) / np.sqrt(whole), 0.0)
+    return np.asarray(cv)
+
+
+def _class_end(name: str) -> float:
+    return max(float(getattr(load_routing_preset(each), name).high) for each in _BY_SHARED_SHARE)
 
 
 def shifted_preset(

@@ -27,7 +27,11 @@ from advisor.catalog.engines import (
 from advisor.catalog.fit_records import class_costs
 from advisor.catalog.kernel_choice import ActivationScales
 from advisor.catalog.kernel_costs import BETWEEN_S, graph_pieces, kernel_costs, with_network
-from advisor.catalog.measured_shapes import with_attention_modules, with_measured_shape
+from advisor.catalog.measured_shapes import (
+    with_attention_modules,
+    with_measured_shape,
+    with_rising_curve,
+)
 from advisor.catalog.models import load_model, model_ids, published_architecture, stored_format
 from advisor.catalog.routing_presets import (
     DOMAINS,
@@ -357,10 +361,11 @@ def by_form(setup: Setup) -> Setup:
     setup = dataclasses.replace(setup, sweep=None)
     # Costs that a caller changed cannot be made again from the scenario.
     if with_own_costs(setup) == setup:
-        return with_own_costs(setup, by_shape=False)
-    costs = dataclasses.replace(
-        setup.costs, routed=dataclasses.replace(setup.costs.routed, measured=None)
+        setup = with_own_costs(setup, by_shape=False)
+    routed = with_rising_curve(
+        dataclasses.replace(setup.costs.routed, measured=None), setup.architecture, setup.placement
     )
+    costs = dataclasses.replace(setup.costs, routed=routed)
     draft_costs = dataclasses.replace(
         setup.draft_costs, routed=dataclasses.replace(setup.draft_costs.routed, measured=None)
     )
