@@ -8,9 +8,9 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,11 +28,17 @@ from advisor.catalog.fit_records import (
     read_fitted,
 )
 from advisor.physics import laws
+from advisor.physics.architecture import BYTES_PER_WEIGHT as STORED
 from advisor.physics.architecture import WeightDtype
-from advisor.physics.hardware import Hardware, effective_bandwidth
-from advisor.physics.kernel_costs import ExpertShape, Knots, factor_at
+from advisor.physics.hardware import (
+    ComputeDtype,
+    Hardware,
+    effective_bandwidth,
+    effective_flops,
+)
+from advisor.physics.kernel_costs import ExpertShape, Knots, MoeCost, factor_at
 from advisor.physics.step import expert_work
-from advisor.prediction import Frozen
+from advisor.prediction import Frozen, Tier
 
 TABLE_DTYPES: dict[WeightDtype, tuple[str, ...]] = {
     "fp32": (),
@@ -192,10 +198,25 @@ bytes. [-]"""
 TYPICAL_EXPERT_BYTES = 8e6
 """One expert of a fine-grained model, between 3 x 2048 x 768 in 16 bits and 3 x 2880 x 2880 in 4
 bits. [B]"""
+ROOFLINE_MOE_T0_S = 26e-6
+ROOFLINE_PER_EXPERT_S = 0.1e-6
+ROOFLINE_MOE_BANDWIDTH_FACTOR = 1.1
+ROOFLINE_MOE_FLOPS_FACTOR = 1.2
+ROOFLINE_MOE_ACTIVATION_FACTOR = 0.4
+"""What an unmeasured accelerator gets: near the medians of the fits with >= 8 shapes (22 us, 0.07
+us, 1.16, 1.45 and 0.45 of the profile's effective bandwidth and GEMM rate; terms overlap, hence
+above 1), shifted until the median error over ten measured accelerators, each treated as if it had
+no fits, was 2 %."""
+ROOFLINE_LOG_SD = 0.32
+"""Spread of those errors: 80 % of the measured rows lie within exp(1.28 x 0.32) = 1.5 of such a
+prediction."""
 SLOW_FRACTION = 0.5
 """An expert kernel whose weight rate stays below this share of the accelerator's streaming rate was
 not tuned for it. Engines pick kernels per shape, so such a table says what one kernel does, not
 what the engine does. The half is assumed. [-]"""
+SLOW_TIMES = 3.0
+"""A kernel that takes more than this times what the accelerator's profile allows for a shape's
+bytes and operations is not the one that engines run (assumed; 80 % of rows lie within 1.5). [-]"""
 COMPARED_TOKENS = 2.0 ** np.arange(3, 10, dtype=np.float64)
 """Tokens of the steps at which kernels of one shape are compared: 8 to 512. [-]"""
 _Rank = tuple[bool, bool, bool, bool, bool, bool, bool, float, bool, float, str]
@@ -209,7 +230,7 @@ class _Candidates:
     engine: str
     dtype: WeightDtype
     gated: bool
-    streaming_rate: float
+    hardware: Hardware
     shape: ExpertShape | None
     rows: Mapping[str, Knots]
     """By record id, of those that measured the shape."""
@@ -217,10 +238,20 @@ class _Candidates:
     def seconds(self, record: FitRecord) -> float:
         """Geometric mean over COMPARED_TOKENS of one layer's time. Infinite where no shape is
         given. [s]"""
+        return self.seconds_of.get(record.id, math.inf)
+
+    @cached_property
+    def seconds_of(self) -> dict[str, float]:
+        """`seconds` by record id."""
         if self.shape is None:
-            return math.inf
-        times = layer_seconds(record, self.shape, self.rows.get(record.id, ()), COMPARED_TOKENS)
-        return float(np.exp(np.log(times).mean()))
+            return {}
+        times = {
+            record.id: layer_seconds(
+                record, self.shape, self.rows.get(record.id, ()), COMPARED_TOKENS
+            )
+            for record in self.records
+        }
+        return {name: float(np.exp(np.log(each).mean())) for name, each in times.items()}
 
     def says_little(self, record: FitRecord) -> bool:
         """Whether the fit rests on one width of a shard and did not see this shape."""
@@ -230,9 +261,25 @@ class _Candidates:
             and record.id not in self.rows
         )
 
+    @cached_property
+    def allowed_s(self) -> float:
+        """What the profile allows one layer, as `seconds`. [s]"""
+        if self.shape is None:
+            return math.inf
+        work = _layer_work(self.shape, COMPARED_TOKENS, STORED[self.dtype])
+        cost = routed_roofline(self.hardware, self.dtype)
+        times = laws.routed_layers(**work, N=self.shape[3], **cost.symbols)
+        return float(np.exp(np.log(times).mean()))
+
+    def far(self, record: FitRecord) -> bool:
+        """Whether a layer takes more than SLOW_TIMES what the profile allows."""
+        return self.shape is not None and self.seconds(record) > SLOW_TIMES * self.allowed_s
+
     def slow(self, record: FitRecord) -> bool:
-        """Whether the kernel reads weights slowly and did not measure this shape, or is not what
-        its engine picks."""
+        """Whether the kernel is far from what this shape allows, reads weights slowly and did not
+        measure this shape, or is not what its engine picks."""
+        if self.far(record):
+            return True
         seconds = record.value("weight_s_per_byte") * TYPICAL_EXPERT_BYTES + record.value(
             "per_expert_s"
         )
@@ -240,7 +287,7 @@ class _Candidates:
         others = load_engine(record.engine).other_kernels if record.engine in engine_ids() else ()
         return (
             record.id not in self.rows or record.dtype in others
-        ) and rate < SLOW_FRACTION * self.streaming_rate
+        ) and rate < SLOW_FRACTION * effective_bandwidth(self.hardware, "bf16").value
 
     def rank(self, record: FitRecord, newest: Mapping[str, object]) -> _Rank:
         """Least serves. See `choose_experts`."""
@@ -275,14 +322,15 @@ def choose_experts(
 ) -> Choice | None:
     """The record that serves the routed experts of an engine in a stored format, or None.
 
-    Order of preference: kernels that read weights at SLOW_FRACTION of the streaming rate of
-    `hardware` or faster, or measured this shape; the format before its stand-in; the engine before
-    others; for ungated experts a kernel made for them; fits on more than one width of a shard, or
-    of this very shape; the newest version; those that measured this shape, the quickest at
-    COMPARED_TOKENS first; MIN_SHAPES shapes; the lowest held-out error. A kernel of the library
-    that engines share, measured at this shape under another engine, serves instead where it is
-    clearly quicker, or where the engine's own was measured at one other width alone. Without
-    `shape` (arrays of designs) what was measured of shapes decides nothing.
+    Order of preference: kernels within SLOW_TIMES of what `hardware` allows this shape, that read
+    weights at SLOW_FRACTION of its streaming rate or faster or measured this shape; the format
+    before its stand-in; the engine before others; for ungated experts a kernel made for them; fits
+    on more than one width of a shard, or of this very shape; the newest version; those that
+    measured this shape, the quickest at COMPARED_TOKENS first; MIN_SHAPES shapes; the lowest held-
+    out error. A kernel of the library that engines share, measured at this shape under another
+    engine, serves instead where it is clearly quicker, or where the engine's own was measured at
+    one other width alone. Without `shape` (arrays of designs) what was measured of shapes decides
+    nothing. None also where the best did not measure this shape and is beyond SLOW_TIMES.
 
     Why a fit on one width is not simply borrowed for: carried to the other widths of 309 shapes of
     H200 and B200 tables it errs by 13 % (median; by 91 % where weights may be read faster than the
@@ -301,15 +349,16 @@ def choose_experts(
     ]
     if not usable:
         return None
-    streaming = effective_bandwidth(hardware, "bf16").value
     rows = {} if shape is None else measured_rows(measured, shape)
-    all_of = _Candidates(usable, engine, dtype, gated, streaming, shape, rows)
+    all_of = _Candidates(usable, engine, dtype, gated, hardware, shape, rows)
     # What cannot serve does not make other tables of its engine old.
     newest = newest_versions([r for r in usable if not (all_of.says_little(r) or all_of.slow(r))])
     best = min(usable, key=lambda record: all_of.rank(record, newest))
     quicker = _shared_kernel(all_of, best, newest)
     if quicker is not None:
         return quicker
+    if all_of.far(best) and best.id not in rows:
+        return None
     reasons = _why_not_own(all_of, best), _why(all_of, best, newest)
     return Choice(best, borrowed_from(best, engine, dtype), ", ".join(filter(None, reasons)))
 
@@ -338,22 +387,55 @@ def layer_seconds(
 ) -> NDArray[np.float64]:
     """Time of a layer on one rank under uniform routing, by `rows` where there are any, else by the
     fit. [s]"""
+    work = _layer_work(shape, tokens, BYTES_PER_WEIGHT[record.dtype])
+    terms = laws.columns(laws.routed_layers, laws.ROUTED_COEFFICIENTS, **work, N=shape[3])
+    rows_each = laws.rows_per_expert(tokens, shape[2], work["U"])
+    factor = factor_at(rows, tokens) if rows else factor_at(record.curve, rows_each)
+    return np.asarray(factor * (terms @ np.array([record.value(name) for name, _ in PARAMETERS])))
+
+
+def routed_roofline(hardware: Hardware, dtype: WeightDtype) -> MoeCost:
+    """Constants of routed experts that no table serves, from the accelerator's profile."""
+    stored = computed(dtype)
+    return MoeCost(
+        t0_s=ROOFLINE_MOE_T0_S,
+        bandwidth_bytes_per_s=effective_bandwidth(hardware, stored).value
+        * ROOFLINE_MOE_BANDWIDTH_FACTOR,
+        flops_per_s=effective_flops(hardware, stored).value * ROOFLINE_MOE_FLOPS_FACTOR,
+        tier=Tier.ROOFLINE,
+        per_expert_s=ROOFLINE_PER_EXPERT_S,
+        activation_bandwidth_bytes_per_s=effective_bandwidth(hardware, "bf16").value
+        * ROOFLINE_MOE_ACTIVATION_FACTOR,
+        log_sd=ROOFLINE_LOG_SD,
+        because=(
+            f"no measured expert kernels for {dtype} on {hardware.id}: profile bandwidth and a "
+            "typical fixed cost"
+        ),
+    )
+
+
+def computed(dtype: WeightDtype) -> ComputeDtype:
+    """fp32 weights go through the bf16 constants. Their bytes are counted where they are read."""
+    return "bf16" if dtype == "fp32" else dtype
+
+
+def _layer_work(
+    shape: ExpertShape, tokens: NDArray[np.float64], bytes_per_weight: float
+) -> dict[str, Any]:
+    """Arguments of `laws.routed_layers` for a layer on one rank under uniform routing, by
+    symbol."""
     h, width, active, experts, matrices, _ = shape
     touched = laws.uniform_experts(experts, active, tokens)
-    rows_each = laws.rows_per_expert(tokens, active, touched)
-    work = expert_work(
+    return expert_work(
         tokens=tokens,
         n_active=active,
-        rows_per_expert=rows_each,
+        rows_per_expert=laws.rows_per_expert(tokens, active, touched),
         touched=touched,
         h=h,
         I=width,
         n_mat=matrices,
-        bytes_per_weight=BYTES_PER_WEIGHT[record.dtype],
+        bytes_per_weight=bytes_per_weight,
     )
-    terms = laws.columns(laws.routed_layers, laws.ROUTED_COEFFICIENTS, **work, N=experts)
-    factor = factor_at(rows, tokens) if rows else factor_at(record.curve, rows_each)
-    return np.asarray(factor * (terms @ np.array([record.value(name) for name, _ in PARAMETERS])))
 
 
 def _shared_kernel(
@@ -398,6 +480,12 @@ def _why_not_own(candidates: _Candidates, best: FitRecord) -> str:
     formats = sorted({record.dtype for record in engine_records})
     if not set(formats) & set(TABLE_DTYPES[candidates.dtype]):
         return f"{candidates.engine} was measured in {' and '.join(formats)} alone"
+    of_format = [r for r in engine_records if r.dtype in TABLE_DTYPES[candidates.dtype]]
+    if all(map(candidates.far, of_format)):
+        return (
+            f"the kernel of {candidates.engine} takes over {SLOW_TIMES:g} times what this "
+            "accelerator allows"
+        )
     return (
         f"the kernel of {candidates.engine} reads weights at under half of what this accelerator "
         "streams"

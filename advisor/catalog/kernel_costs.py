@@ -20,16 +20,18 @@ from advisor.catalog.fit_records import (
 )
 from advisor.catalog.kernel_choice import (
     MIN_SHAPES,
+    ROOFLINE_LOG_SD,
     ActivationScales,
     Choice,
     choose,
     choose_experts,
+    computed,
+    routed_roofline,
     small_launch,
 )
 from advisor.physics.architecture import Architecture, WeightDtype, WeightDtypes
 from advisor.physics.attention import GROUPED
 from advisor.physics.hardware import (
-    ComputeDtype,
     Hardware,
     effective_bandwidth,
     effective_flops,
@@ -71,18 +73,6 @@ def latent_block_rows(hardware: Hardware) -> float:
     return _WARPGROUP_ROWS if wide else GROUPED_BLOCK_ROWS
 
 
-ROOFLINE_MOE_T0_S = 26e-6
-ROOFLINE_PER_EXPERT_S = 0.1e-6
-ROOFLINE_MOE_BANDWIDTH_FACTOR = 1.1
-ROOFLINE_MOE_FLOPS_FACTOR = 1.2
-ROOFLINE_MOE_ACTIVATION_FACTOR = 0.4
-"""What an unmeasured accelerator gets: near the medians of the fits with >= 8 shapes (22 us, 0.07
-us, 1.16, 1.45 and 0.45 of the profile's effective bandwidth and GEMM rate; terms overlap, hence
-above 1), shifted until the median error over ten measured accelerators, each treated as if it had
-no fits, was 2 %."""
-ROOFLINE_LOG_SD = 0.32
-"""Spread of those errors: 80 % of the measured rows lie within exp(1.28 x 0.32) = 1.5 of such a
-prediction."""
 ROOFLINE_GEMM_SHARPNESS = 2.3
 """Assumed: within the fitted GEMM tables' range (1.4 to 2.4 hold 80 % of 101, median 1.8), towards
 its sharp end."""
@@ -336,7 +326,7 @@ def _routed(notes: _Notes, dtype: WeightDtype, gated: bool, shape: ExpertShape |
     choice = choose_experts(notes.records, notes.engine, dtype, hardware, gated, shape, measured)
     if choice is None:
         notes.roofline("experts", f"{dtype} experts")
-        return _routed_roofline(hardware, dtype)
+        return routed_roofline(hardware, dtype)
     notes.took(choice)
     record = choice.record
     per_resident_expert_s = record.value("per_resident_expert_s") * _known_experts(
@@ -390,31 +380,12 @@ def _because(choice: Choice) -> str:
     )
 
 
-def _routed_roofline(hardware: Hardware, dtype: WeightDtype) -> MoeCost:
-    stored = _computed(dtype)
-    return MoeCost(
-        t0_s=ROOFLINE_MOE_T0_S,
-        bandwidth_bytes_per_s=effective_bandwidth(hardware, stored).value
-        * ROOFLINE_MOE_BANDWIDTH_FACTOR,
-        flops_per_s=effective_flops(hardware, stored).value * ROOFLINE_MOE_FLOPS_FACTOR,
-        tier=Tier.ROOFLINE,
-        per_expert_s=ROOFLINE_PER_EXPERT_S,
-        activation_bandwidth_bytes_per_s=effective_bandwidth(hardware, "bf16").value
-        * ROOFLINE_MOE_ACTIVATION_FACTOR,
-        log_sd=ROOFLINE_LOG_SD,
-        because=(
-            f"no measured expert kernels for {dtype} on {hardware.id}: profile bandwidth and a "
-            "typical fixed cost"
-        ),
-    )
-
-
 def _gemm(notes: _Notes, dtype: WeightDtype, scales: ActivationScales) -> GemmCost:
     hardware = notes.hardware
     choice = choose(notes.records, "gemm", notes.engine, dtype, scales=scales)
     if choice is None:
         notes.roofline("projections", f"{dtype} projections")
-        stored = _computed(dtype)
+        stored = computed(dtype)
         return GemmCost(
             t0_s=gemm_t0(hardware, stored).value,
             bandwidth_bytes_per_s=effective_bandwidth(hardware, stored).value,
@@ -531,11 +502,6 @@ def _link_ratio(hardware: Hardware, measured_id: str) -> float:
         return 1.0
     measured = load_hardware(measured_id).link_bytes_per_s
     return 1.0 if measured is None else max(1.0, measured.value / hardware.link_bytes_per_s.value)
-
-
-def _computed(dtype: WeightDtype) -> ComputeDtype:
-    """fp32 weights go through the bf16 constants. Their bytes are counted where they are read."""
-    return "bf16" if dtype == "fp32" else dtype
 
 
 def _inverse(value: float) -> float:

@@ -42,6 +42,7 @@ from advisor.catalog.kernel_choice import (
 from advisor.catalog.kernel_costs import kernel_costs
 from advisor.physics.architecture import WeightDtypes
 from advisor.physics.hardware import load_hardware
+from advisor.predict.curve import curve_for
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import build_scenario
 from advisor.predict.setup import Setup, by_form
@@ -201,12 +202,33 @@ def test_what_is_passed_over_does_not_make_older_tables_of_its_engine_old():
 
 
 def test_a_slow_kernel_serves_only_the_shapes_that_it_measured():
-    slow = record("slow", slower=5.0)
+    slow = record("slow", slower=2.5)
     other = record("triton", "sglang")
     choice = chosen([slow, other])
     assert choice.record == other
     assert "under half of what this accelerator streams" in choice.reason
     assert chosen([slow, other], [rows(slow)]).record == slow
+
+
+def test_a_kernel_beyond_three_times_what_the_profile_allows_serves_where_no_other_was_measured():
+    far = record("far", slower=6.0)
+    other = record("triton", "sglang")
+    choice = chosen([far, other], [rows(far)])
+    assert choice.record == other
+    assert "takes over 3 times what this accelerator allows" in choice.reason
+    assert chosen([far], [rows(far)]).record == far
+    assert chosen([far]) is None, "nothing measured this shape: the profile's roofline serves"
+    assert chosen([far], shape=None).record == far
+
+
+def test_qwen35_in_fp8_takes_as_long_as_in_blocks_of_fp8_on_eight_h100():
+    steps_s = {}
+    for stored in ("fp8", "fp8_block", "bf16"):
+        place = setup_of("qwen3.5-397b-a17b", "h100-sxm", "vllm", 8, weight_dtype=stored)
+        steps_s[stored] = float(curve_for(place, [96], [0]).plain_step_s[0])
+    assert steps_s["fp8_block"] == pytest.approx(24.6e-3, rel=0.03), "measured"
+    assert steps_s["fp8"] == pytest.approx(steps_s["fp8_block"], rel=0.1)
+    assert steps_s["bf16"] > 1.2 * steps_s["fp8"]
 
 
 def test_a_slow_table_of_a_format_that_its_engine_runs_otherwise_serves_no_shape():
