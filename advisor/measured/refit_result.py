@@ -169,6 +169,10 @@ LEAST_MOVE = 0.01
 MAX_ERROR = 0.08
 """Above this mean error on rows that it did not see, a refit does not fit its rows: scatter of 6 %
 a row gives 4.8 % for times and 6.8 % for ratios. [-]"""
+MAX_OWN_ERROR = 0.15
+MAX_OWN_MOVE = 0.5
+"""The same two limits on an accelerator of the user's own, whose kernels and host nobody measured;
+the second one of the median batch that rows reach. [-]"""
 
 
 _NAMED = 3
@@ -224,11 +228,6 @@ class OwnErrors:
     after: Errors
     kinds: tuple[KindErrors, ...] = ()
     """The same apart by quantity."""
-
-    @property
-    def far_off(self) -> bool:
-        """Whether the values left out are off by more than MAX_ERROR in the mean."""
-        return not self.means[1] <= MAX_ERROR
 
     @property
     def agrees_already(self) -> bool:
@@ -346,15 +345,21 @@ class RefitResult:
         """Reasons why the shipped constants should stay, each with what to do next. Empty when
         nothing says so."""
         reasons = list(self.questions)
-        if self.own_errors.far_off:
+        if self.far_off:
             next_step = "" if self.questions else f" {self._next}"
             reasons.insert(
                 0,
                 f"Values left out of the fit are {self.own_errors.means[1]:.0%} off in the mean, "
-                f"over the limit of {MAX_ERROR:.0%}: most {self._furthest}.{next_step}",
+                f"over the limit of {self.max_error:.0%}: most {self._furthest}.{next_step}",
             )
         at = self.baseline.furthest
-        if self.baseline.moves[at] > MAX_BASELINE_MOVE:
+        move = float(self.baseline.moves[at])
+        limit = MAX_BASELINE_MOVE
+        if self.own:
+            within = self.baseline.batches <= self.rows["batch_size"].max()
+            move = float(np.median(self.baseline.moves[within]))
+            limit = MAX_OWN_MOVE
+        if move > limit:
             rates = "the rates, " if self.own else ""
             reasons.append(
                 f"The baseline step would go from {1e3 * self.baseline.before_s[at]:.3g} to "
@@ -365,6 +370,16 @@ class RefitResult:
         if bound := ", ".join(item.meaning for item in self.parameters if item.at_bound):
             reasons.append(f"Ended at their bound: {bound}; something else is wrong.")
         return tuple(reasons)
+
+    @property
+    def max_error(self) -> float:
+        """Most that values left out may be off in the mean. [-]"""
+        return MAX_OWN_ERROR if self.own else MAX_ERROR
+
+    @property
+    def far_off(self) -> bool:
+        """Whether the values left out are further off than that."""
+        return not self.own_errors.means[1] <= self.max_error
 
     @property
     def _next(self) -> str:

@@ -94,7 +94,7 @@ def test_better_is_never_said_of_a_refit_that_stays_far_off():
     )
     assert answer.own_errors.after.mape > MAX_ERROR
     assert answer.own_errors.after.mape < answer.own_errors.before.mape
-    assert answer.own_errors.far_off
+    assert answer.far_off
     assert "predicted better" not in sentence(answer)
 
 
