@@ -22,7 +22,7 @@ from advisor.physics.step import MoeShape, Placement, expert_shape, routed_time
 from advisor.predict.curve import curve_for
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
-from advisor.predict.setup import Setup, by_form, touched_in_pass
+from advisor.predict.setup import Setup, touched_in_pass
 from advisor.prediction import AdvisorError, Tier
 from studies.calibration import measured_shapes, tables_of
 from studies.fits.records import recorded_devices, write_measured
