@@ -298,7 +298,7 @@ def _print_next(steps: NextSteps, goal: Any) -> None:
     if not best:
         out.say(none_text(steps, goal))
         return
-    click.echo(f"Try next, the single changes that help {MERITS[goal].words} most (likely range):")
+    click.echo(f"Try next, the single changes that help {MERITS[goal].words} most (80% range):")
     out.print_table(effects_table(best, goal))
     out.print_labelled("note", dict.fromkeys(note for item in best for note in item.change.notes))
     out.print_labelled("not offered", unoffered_texts(steps))
@@ -355,7 +355,7 @@ def explain(scenario: Scenario, n_draft: int | None, nearby: bool, as_json: bool
             click.echo(f"  {title}\n    {step_text(step)}")
         out.say("")
     out.say(correction_text(advice) and f"{correction_text(advice)}\n")
-    out.say("Where the likely range comes from, each kind of uncertainty alone")
+    out.say("Where the 80% range comes from, each kind of uncertainty alone")
     out.print_table(Table(BAND_PARTS, band_parts(advice.setup, derivation.batch_size, k)))
     out.say("\nConstants")
     out.print_table(Table(CONSTANTS, list(dict.fromkeys(derivation.constants))).on_paper())

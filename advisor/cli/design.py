@@ -389,7 +389,7 @@ def _best_designs(answer: DesignAnswer) -> Table[Candidate]:
         Column("ms/token", lambda item: question.mean_tpot_s(item.tpot_s) * 1e3, "{:.2f}".format),
         Column("gain", lambda item: item.objective_gain.value, "{:.3f}".format),
         Column(
-            "likely range",
+            "80% range",
             lambda item: f"{item.objective_gain.low:.2f}-{item.objective_gain.high:.2f}",
         ),
         Column(

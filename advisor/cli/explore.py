@@ -474,7 +474,7 @@ _COST = "USD/M tokens"
 _ANSWERS = {
     "K": "{n_draft}",
     "speedup": "{speedup:.2f}",
-    "likely range": "{speedup_low:.2f}-{speedup_high:.2f}",
+    "80% range": "{speedup_low:.2f}-{speedup_high:.2f}",
     "expected loss": "{expected_loss:.1%}",
     "ms/token": "{tpot_ms:.2f}",
     "tokens/s/GPU": "{tokens_per_s_per_gpu:,.0f}",

@@ -609,7 +609,7 @@ def predict(file: Path, output: Path | None, as_json: bool, **given: Any) -> Non
 
     The columns are those of measurements/published_speedups.
 
-    An accepted_length is borrowed, with a wider likely range, unless accepted_length_same_run is 1;
+    An accepted_length is borrowed, with a wider 80% range, unless accepted_length_same_run is 1;
     a row without one gets the median of its drafter over other models, as in `validate`.
     """
     given_rows, questions, values = _points(file, given)
@@ -737,7 +737,7 @@ _ROWS: tuple[Column[dict[str, Any]], ...] = (
     Column("K", itemgetter("draft_tokens_k"), "{:.0f}".format),
     Column("measured", itemgetter("speedup"), "{:.2f}x".format),
     Column("predicted", itemgetter("predicted_speedup"), "{:.2f}x".format),
-    Column("likely range", lambda row: f"{row['predicted_low']:.2f}-{row['predicted_high']:.2f}"),
+    Column("80% range", lambda row: f"{row['predicted_low']:.2f}-{row['predicted_high']:.2f}"),
     Column(
         "inside",
         lambda row: (
@@ -777,7 +777,7 @@ _ERRORS = {
     "mean error": "mape",
     "p90": "p90_ape",
     "gain or loss right": "sign_accuracy",
-    "in likely range": "coverage",
+    "in 80% range": "coverage",
     "width of range": "mean_band_width",
 }
 

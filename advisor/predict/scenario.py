@@ -118,7 +118,7 @@ def carried_text(extrapolated: NDArray[np.bool_], drafts: NDArray[np.int64]) -> 
         for run in runs
         for text in ([f"{run[0]} to {run[-1]}"] if run.size > 2 else map(str, run))
     ]
-    return f"At K = {listed(ranges)} it is extrapolated, with a wider likely range."
+    return f"At K = {listed(ranges)} it is extrapolated, with a wider 80% range."
 
 
 def drafted(values: dict[str, Any], assumed: list[str]) -> dict[str, Any]:

@@ -227,7 +227,7 @@ class ScenarioFields(Frozen):
             short="on {}",
             widget=Widget(
                 3,
-                help="Carries a measured curve to your text, with a wider likely range; your own "
+                help="Carries a measured curve to your text, with a wider 80% range; your own "
                 "numbers stay. "
                 "Requests that are all code or mathematics share more experts.",
             ),

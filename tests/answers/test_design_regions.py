@@ -369,11 +369,11 @@ def test_a_gain_whose_band_includes_one_is_no_clear_gain() -> None:
     assert told(1.01, 1.01).is_clear
     assert "clearly better at every target" in against_baseline(told(1.01, 1.01))
     assert not told(1.01, 0.99).is_clear
-    assert "it is not clearly better: the likely range includes 1" in against_baseline(
+    assert "it is not clearly better: the 80% range includes 1" in against_baseline(
         told(1.01, 0.99)
     )
     assert (
-        "It is not clearly better than the baseline anywhere: every likely range includes 1."
+        "It is not clearly better than the baseline anywhere: every 80% range includes 1."
         in against_baseline(told(0.9, 0.99))
     )
     slow = replace(found.best.at[1], gain=Band(0.88, 0.83, 0.95, 0.0))

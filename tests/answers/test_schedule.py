@@ -447,7 +447,7 @@ def test_a_schedule_changes_k_just_where_the_limit_is_first_missed_also_beyond_5
 @pytest.mark.parametrize(
     ("acceptance", "said"),
     [
-        ("2.4@3", "At K = 1, 2 and 4 to 8 it is extrapolated, with a wider likely range."),
+        ("2.4@3", "At K = 1, 2 and 4 to 8 it is extrapolated, with a wider 80% range."),
         ("0.7,0.6,0.5,0.5,0.5,0.4", "At K = 7 and 8 it is extrapolated"),
         ("0.7,0.6,0.5,0.5,0.5,0.4,0.4", "At K = 8 it is extrapolated"),
         ("0.7,0.6,0.5,0.5,0.5,0.4,0.4,0.4", ""),

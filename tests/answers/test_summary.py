@@ -92,7 +92,7 @@ def test_errors_of_few_rows_are_told_and_give_way_to_those_of_all() -> None:
     )
     near = (
         "Few published speedups are near: 3 of this accelerator and model (median error 1%, 100% "
-        "in the likely range). "
+        "in the 80% range). "
     )
     assert errors_text(found).startswith(near)
     enough = {"this accelerator and model": dataclasses.replace(few, n=21)} | {
@@ -110,8 +110,8 @@ def test_rows_on_the_wrong_side_of_one_are_told_wherever_they_are_few_or_many() 
     few = Errors(8, median_ape=0.26, coverage=0.75, sign_accuracy=0.5, n_sources=1)
     many = Errors(701, median_ape=0.17, coverage=0.78, sign_accuracy=0.87, n_sources=22)
     said = errors_text({"this accelerator and model": few, "all published points": many})
-    assert "(median error 26%, 75% in the likely range, 50% on the right side of 1×)" in said
-    assert said.endswith("78% lie in the likely range and 87% on the right side of 1×.")
+    assert "(median error 26%, 75% in the 80% range, 50% on the right side of 1×)" in said
+    assert said.endswith("78% lie in the 80% range and 87% on the right side of 1×.")
 
 
 def refitted_with(noise: float) -> Scenario:
@@ -130,7 +130,7 @@ def test_a_refit_says_what_it_did_to_speedup_and_band() -> None:
         for c in (ADVICE.curve, answer.curve)
     ]
     assert (
-        f"from {was:.2f}× to {now:.2f}×; the likely range narrows from ±{half[0]:.0%} to "
+        f"from {was:.2f}× to {now:.2f}×; the 80% range narrows from ±{half[0]:.0%} to "
         f"±{half[1]:.0%}."
     ) in said
     assert refit_text(ADVICE, ADVICE, 3) == "", "no refit, nothing to say"

@@ -253,7 +253,7 @@ def test_it_prints_each_formula_with_its_numbers_and_says_that_there_is_no_store
     assert code == 0
     assert "speedup = AL × T_plain / T_round = 2.4 × " in out
     assert f"= {speedup:.4g}\n" in out
-    assert "Where the likely range comes from" in out
+    assert "Where the 80% range comes from" in out
     assert "no measured kernels" in err
 
 

@@ -64,7 +64,7 @@ def test_a_pasted_run_gets_its_sentence_a_card_with_the_fix_and_its_prediction()
     assert "batch_size 128 sequences, above 48 sequences" in texts(test)
     assert "Source: sgl-project/sglang pull request 34290" in texts(test)
     table = compared(test)
-    assert [*table.columns] == ["Measured", "Predicted", "Likely range", "Measured / predicted"]
+    assert [*table.columns] == ["Measured", "Predicted", "80% range", "Measured / predicted"]
     assert table.loc["Round of speculation", "Measured"] == "28.34 ms"
     assert not test.error
 

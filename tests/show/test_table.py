@@ -71,7 +71,7 @@ WIDE = Table(
     (
         Column[tuple]("rank", itemgetter(0)),
         Column[tuple]("model", itemgetter(1), words=True),
-        Column[tuple]("likely range", itemgetter(2)),
+        Column[tuple]("80% range", itemgetter(2)),
         Column[tuple]("tier", itemgetter(3), words=True, paper=False),
         Column[tuple]("USD per million tokens", itemgetter(4)),
     ),

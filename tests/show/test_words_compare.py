@@ -42,8 +42,7 @@ def test_only_what_differs_is_listed_before_the_answers() -> None:
         assert answers["Draft length K"][column] == str(answer.n_draft)
         assert answers["Speedup"][column] == f"{answer.speedup.value:.2f}x"
         assert (
-            answers["Likely range"][column]
-            == f"{answer.speedup.low:.2f} to {answer.speedup.high:.2f}"
+            answers["80% range"][column] == f"{answer.speedup.low:.2f} to {answer.speedup.high:.2f}"
         )
         assert answers["Time per output token"][column] == f"{answer.tpot_s * 1e3:.2f} ms"
         assert answers["Tokens/s per GPU"][column] == f"{answer.tokens_per_s_per_gpu:,.0f}"

@@ -523,7 +523,7 @@ def _warnings(
     if space.baseline_problem:
         warnings.append(space.baseline_problem)
     elif chosen.objective_gain.low <= 1.0:
-        warnings.append("The likely range of the gain includes 1: the baseline may be as good.")
+        warnings.append("The 80% range of the gain includes 1: the baseline may be as good.")
     elif chosen.tpot_gain.value < 1.0:
         warnings.append(
             f"It is {1 / chosen.tpot_gain.value:.2f} times slower per token than the baseline."

@@ -222,7 +222,7 @@ def verdict_text(
     if verdict == "as_predicted":
         loses = row.name == "speedup" and max(row.measured or 1.0, row.predicted) < 1.0
         no_gain_text = f" {_NO_GAIN}.{_reach(row)}" if loses else ""
-        return f"Nothing found: {row_text}, within the likely range.{no_gain_text}"
+        return f"Nothing found: {row_text}, within the 80% range.{no_gain_text}"
     besides = f" {besides_text(losing[0])}" if losing else ""
     return f"No fault found, and the gap is not explained: {row_text}, outside the band.{besides}"
 
@@ -366,7 +366,7 @@ def predicted_text(compared: Sequence[Comparison]) -> str:
     k_and_place = f"K = {rows[0][0].n_draft} on {rows[0][0].place}"
     if not losses:
         near = [f"{comparison.batch_size:,.4g}" for comparison, row in rows if row.low < 1.0]
-        within = f"; a loss lies within the likely range at batch {listed(near)}" if near else ""
+        within = f"; a loss lies within the 80% range at batch {listed(near)}" if near else ""
         ends = _at(*rows[0])
         if rows[1:]:
             ends += f", {_at(*rows[-1])}"

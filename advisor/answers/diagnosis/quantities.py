@@ -537,7 +537,7 @@ _compared(
 )
 _compared(
     "as_predicted",
-    "the run lies in the likely range of its prediction",
+    "the run lies in the 80% range of its prediction",
     lambda compared: None if compared.judged is None else compared.judged.inside,
     drafts=True,
 )

@@ -61,7 +61,7 @@ def before_after_chart(curves: BeforeAfter) -> Chart:
     what = curve_name(curves.model_id, curves.drafter, curves.n_draft)
     figure = new_figure(f"{title}<br>before and after: {what}", BATCH, title)
     if curves.quantity == "speedup":
-        add_band(figure, curves.batches, curves.after_low, curves.after_high, "Likely range after")
+        add_band(figure, curves.batches, curves.after_low, curves.after_high, "80% range after")
     add_line(figure, curves.batches, curves.before * scale, "before", NEUTRAL, dash="dash")
     add_line(figure, curves.batches, curves.after * scale, "after", BLUE)
     for used, name, symbol in ((True, "your points", "diamond"), (False, "set aside", "x")):
@@ -94,11 +94,11 @@ def acceptance_chart(lengths: pd.DataFrame) -> Chart:
     """Accepted length by K (`accepted_lengths`): measured points, held beyond, with the 80 %
     band."""
     figure = new_figure(
-        "Accepted length by K<br>with its likely range", "Draft tokens K", "Tokens per step"
+        "Accepted length by K<br>with its 80% range", "Draft tokens K", "Tokens per step"
     )
     k = lengths["n_draft"]
     length = lengths["accepted_length"]
-    add_band(figure, k, lengths["low"], lengths["high"], "Likely range")
+    add_band(figure, k, lengths["low"], lengths["high"], "80% range")
     add_line(figure, k, length, "last probability held", BLUE, dash="dash")
     known = lengths[lengths["measured"]]
     add_line(figure, known["n_draft"], known["accepted_length"], "measured", BLUE)
@@ -234,7 +234,7 @@ def coverage_chart(errors: pd.DataFrame) -> Chart:
         prediction) and
     median_error. [-]
     """
-    title = "Inside the likely range, its width, median error"
+    title = "Inside the 80% range, its width, median error"
     figure = new_figure(title, "", "", height=100 + 40 * len(errors))
     met = np.where(errors["coverage"] >= _COVERED, GREEN, ORANGE).tolist()
     text = [
@@ -262,7 +262,7 @@ def coverage_chart(errors: pd.DataFrame) -> Chart:
     first = errors.iloc[0]
     alt = (
         f"{first['coverage']:.0%} of {first['n']} measured speedups of {first['laboratories']} "
-        f"laboratories, each counting alike ({first['group']}), lie in the likely range, on "
+        f"laboratories, each counting alike ({first['group']}), lie in the 80% range, on "
         f"average ±{first['width'] / 2:.0%}; the median error is {first['median_error']:.0%}."
     )
     return Chart(figure, alt, errors)

@@ -272,7 +272,7 @@ def _accepted(b: Builder, point: _Point) -> None:
     length = float(acceptance.accepted_length[k])
     origin = "borrowed" if acceptance.borrowed else "given"
     tier = "extrapolated" if acceptance.extrapolated[k] else origin
-    band = f"likely range {acceptance.low[k]:.2f} to {acceptance.high[k]:.2f}; " if k else ""
+    band = f"80% range {acceptance.low[k]:.2f} to {acceptance.high[k]:.2f}; " if k else ""
     use = ConstantUse("AL", "accepted length", length, "1", tier, acceptance.source)
     note = f"{band}bonus token included."
     b.given(Title("accepted_length", "Tokens emitted per round", "AL", "1", note), length, (use,))

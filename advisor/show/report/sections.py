@@ -102,7 +102,7 @@ _TIMES = (
     "K",
     "round ms",
     "speedup",
-    "likely range",
+    "80% range",
     "time per token ms",
     "tier",
 )
@@ -126,7 +126,7 @@ _MERITS = ("rank", "model", "USD/M tokens", "ms/token", "tokens/s/GPU", "J/token
 def ranks_blocks(report: Report, answer: RanksAnswer) -> tuple[Block, ...]:
     """Verdict and origin, then layouts, rows by K and exchange."""
     kind = answer.traffic.kind
-    band = "likely ranges"
+    band = "80% ranges"
     of_counts = f"Origin of the counts: {kind}."
     exchange = table_block(
         exchange_table(answer), f"Bytes of one layer at the rank that receives most. {of_counts}"
@@ -225,7 +225,7 @@ def sweep_blocks(view: SweepView) -> tuple[Block, ...]:
         "The largest batch at which the recommended K pays, and its figures there.",
     )
     fastest_blocks = _sweep_table(
-        fastest_table(fastest), "The most tokens/s per GPU of each model, with likely ranges."
+        fastest_table(fastest), "The most tokens/s per GPU of each model, with 80% ranges."
     )
     one_k_blocks = _sweep_table(
         one_k_table(frame),
@@ -379,7 +379,7 @@ def try_next(report: Report) -> tuple[Block, ...]:
     if not changes:
         return (Paragraph("No single change that was tried helps beyond noise."),)
     text = (
-        "Single changes beyond noise, the best of each kind, likely ranges; before and after, "
+        "Single changes beyond noise, the best of each kind, 80% ranges; before and after, "
         "each at its own best K."
     )
     notes = tuple(
@@ -509,5 +509,5 @@ def other_models(own_id: str, leaderboard: Leaderboard) -> tuple[Block, ...]:
     blocks: list[Block] = [Paragraph(" ".join(filter(None, sentences)))]
     if ranked.rows:
         blocks.append(table_block(ranked.only(*_PLACEMENT), caption))
-        blocks.append(table_block(ranked.only(*_MERITS), "The same models, with likely ranges."))
+        blocks.append(table_block(ranked.only(*_MERITS), "The same models, with 80% ranges."))
     return (*blocks, Listing((*board_notes(leaderboard), *missed_texts(leaderboard))))

@@ -98,7 +98,7 @@ def accepted_lengths(acceptance: Acceptance, shortest: int = 0) -> Table[int]:
             "{:.2f}".format,
             "accepted_length",
         ),
-        Column("likely range", lambda k: f"{acceptance.low[k]:.2f}-{acceptance.high[k]:.2f}"),
+        Column("80% range", lambda k: f"{acceptance.low[k]:.2f}-{acceptance.high[k]:.2f}"),
         Column(None, lambda k: acceptance.low[k], key="low"),
         Column(None, lambda k: acceptance.high[k], key="high"),
         Column(

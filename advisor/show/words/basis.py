@@ -93,7 +93,7 @@ def _few_text(by_group: Mapping[str, Errors], group: str) -> str:
     behind."""
     texts = [
         f"{errors.n} of {name} (median error {errors.median_ape:.0%}, {errors.coverage:.0%} in "
-        f"the likely range{_right_side(errors, ', ')})"
+        f"the 80% range{_right_side(errors, ', ')})"
         for name, errors in list(by_group.items())[: list(by_group).index(group)]
         if errors.median_ape is not None and errors.coverage is not None
     ]
@@ -177,4 +177,4 @@ def refit_text(refitted: Advice, shipped: Advice, n_draft: int) -> str:
         f"predicted for K = {k} at batch {refitted.scenario.batch_size:,} from "
         f"{row_before.speedup:.2f}× to {row_after.speedup:.2f}×"
     )
-    return f"Your rows move the speedup {at}; the likely range {band}."
+    return f"Your rows move the speedup {at}; the 80% range {band}."

@@ -315,7 +315,7 @@ def _answers(advice: Advice) -> dict[str, str]:
     return {
         "Draft length K": str(answer.n_draft),
         ratio.name: ratio.text(speedup.value),
-        "Likely range": likely,
+        "80% range": likely,
         "Tier": tier_text(speedup.tier, speedup.extrapolated),
         tpot.name: tpot.text(answer.tpot_s),
         rate.name: rate.text(answer.tokens_per_s_per_gpu),

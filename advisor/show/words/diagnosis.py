@@ -129,7 +129,7 @@ _COMPARED: tuple[Column[Compared], ...] = (
     Column("quantity", _quantity, words=True),
     Column("measured", _measured),
     Column("predicted", lambda row: amount(row.predicted, row.unit)),
-    Column("likely range", _likely_range),
+    Column("80% range", _likely_range),
     Column("measured / predicted", attrgetter("ratio"), _ratio_text),
 )
 

@@ -90,7 +90,7 @@ _LAYOUT: tuple[Column[LayoutCost], ...] = (
     Column("K", lambda arm: arm.curve.drafts[arm.best]),
     Column("round ms", _at_best("round_s"), ms),
     Column("speedup", _at_best("speedup"), "{:.2f}".format),
-    Column("likely range", lambda arm: f"{_at_best('low')(arm):.2f}-{_at_best('high')(arm):.2f}"),
+    Column("80% range", lambda arm: f"{_at_best('low')(arm):.2f}-{_at_best('high')(arm):.2f}"),
     Column("time per token ms", _at_best("tpot_s"), ms),
     Column(
         "copies/GPU",

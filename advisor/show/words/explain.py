@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 BAND_PARTS: tuple[Column[BandPart], ...] = (
     Column("uncertain", attrgetter("what"), words=True),
-    Column("likely range", lambda part: f"{part.low:.2f}-{part.high:.2f}"),
+    Column("80% range", lambda part: f"{part.low:.2f}-{part.high:.2f}"),
     Column("share of variance", attrgetter("share"), "{:.0%}".format),
 )
 

@@ -37,7 +37,7 @@ REGION_NOTE = (
 REGRET_NOTE = (
     "Losses are expected ones, the mean over simulated cases that all designs share, against the "
     "best design of each target alone by the central values, at equal quality; below none counts "
-    f"as none. Their likely ranges hold the errors of both expert shapes. Under {TIE:.0%} is a "
+    f"as none. Their 80% ranges hold the errors of both expert shapes. Under {TIE:.0%} is a "
     "tie: as much as the fit misses of one shape's kernels."
 )
 
@@ -189,7 +189,7 @@ def region_table(found: RegionMap) -> Table[Region]:
             worst_text,
             words=True,
         ),
-        Column("likely range", attrgetter("worst_outside"), loss_band, words=True),
+        Column("80% range", attrgetter("worst_outside"), loss_band, words=True),
         Column(None, worst("expected_loss"), key="worst_loss_outside"),
         Column(None, worst("low"), key="worst_loss_low"),
         Column(None, worst("high"), key="worst_loss_high"),
@@ -348,7 +348,7 @@ def _apart(one_design: OneDesign, best: TargetsChoice) -> str:
     lost = [each for each in best.at if not each.within_noise]
     if not lost:
         return (
-            "Every likely range includes no loss: a design for each target would not clearly be "
+            "Every 80% range includes no loss: a design for each target would not clearly be "
             "better."
         )
     where = listed([one_design.cells.name(each.cell) for each in lost])
@@ -408,14 +408,14 @@ def _clearly(one_design: OneDesign, best: TargetsChoice) -> str:
     if not worse and not unclear:
         return "It is clearly better at every target that can be compared."
     if len(unclear) == len(gains):
-        return "It is not clearly better than the baseline anywhere: every likely range includes 1."
+        return "It is not clearly better than the baseline anywhere: every 80% range includes 1."
     sentences = (
         [f"At {listed(worse)} it is clearly worse: the baseline serves better there."]
         if worse
         else []
     )
     sentences += (
-        [f"At {listed(unclear)} it is not clearly better: the likely range includes 1."]
+        [f"At {listed(unclear)} it is not clearly better: the 80% range includes 1."]
         if unclear
         else []
     )
@@ -488,7 +488,7 @@ _ONE_DESIGN: tuple[Column[_AtTarget], ...] = (
     _of_one("one design's", lambda standing: f"{standing.tpot_s * 1e3:.2f}"),
     _of_one("K", attrgetter("n_draft")),
     _of_one("gives up", lambda standing: percent(standing.expected_loss)),
-    _of_one("likely range", loss_band),
+    _of_one("80% range", loss_band),
     _of_one("central", lambda standing: percent(standing.loss)),
     _of_one(f"chance within {TIE:.0%}", lambda standing: f"{standing.chance:.0%}"),
     _of_one(

@@ -193,7 +193,7 @@ def draw_evidence(scenario: Scenario) -> None:
     st.markdown(
         f"**{overall.n} published speedups, each predicted without its laboratory's runs:** "
         f"median error {overall.median_ape or 0:.1%}, {overall.coverage or 0:.0%} inside the "
-        f"likely range, {overall.sign_accuracy or 0:.0%} on the right side of 1×."
+        f"80% range, {overall.sign_accuracy or 0:.0%} on the right side of 1×."
     )
     by = st.segmented_control(
         "Group by",
@@ -218,7 +218,7 @@ def draw_evidence(scenario: Scenario) -> None:
         worst = judged.nlargest(_WORST_ROWS, "absolute_percentage_error")
         show_table(Table(_WORST, worst.to_dict("records")))
     st.caption(
-        "Dotted: the 80% that a likely range should hold (amber: under 75%), and predicted as "
+        "Dotted: the 80% that an 80% range should hold (amber: under 75%), and predicted as "
         "observed. Numbers: rows. Shares are means over laboratories, not rows. "
         "docs/validation.md has every figure with its bar."
     )
@@ -231,7 +231,7 @@ def _in_words(errors: Errors) -> str:
     )
     return (
         f"{row_counts}, median error {errors.median_ape or 0:.0%}, {errors.coverage or 0:.0%} in "
-        "the likely range"
+        "the 80% range"
     )
 
 
@@ -262,7 +262,7 @@ _WORST: tuple[Column[dict[str, Any]], ...] = (
     Column("Batch", itemgetter("batch_size"), "{:,.0f}".format),
     Column("Measured", itemgetter("measured"), "{:.2f}×".format),
     Column("Predicted", itemgetter("predicted_speedup"), "{:.2f}×".format),
-    Column("Likely range", lambda row: f"{row['predicted_low']:.2f}-{row['predicted_high']:.2f}×"),
+    Column("80% range", lambda row: f"{row['predicted_low']:.2f}-{row['predicted_high']:.2f}×"),
     Column("Error", itemgetter("absolute_percentage_error"), "{:.0%}".format),
     Column("Source", itemgetter("source_title"), words=True),
 )
@@ -283,7 +283,7 @@ def draw_claims() -> None:
         .to_numpy()
         .tolist()
     )
-    heads = ("Source", "Claim", "Published", "Ours", "Likely range", "State")
+    heads = ("Source", "Claim", "Published", "Ours", "80% range", "State")
     show_table(matrix(heads, rows, "l" * len(heads)), widest=250, lines=3)
     st.caption(
         f"A figure holds within {TOLERANCE:.0%} of what is published, a direction exactly; "
