@@ -23,6 +23,7 @@ _PUBLIC = {
     "load_hardware": "physics.hardware",
     "load_model": "catalog.models",
     "load_setup": "predict.load",
+    "refit_sentence": "show.python",
     "refit_text": "show.python",
     "scenario": "show.python",
     "schedule": "show.python",

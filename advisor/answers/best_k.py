@@ -110,7 +110,7 @@ def idle_speedup(curve: Curve) -> Array:
 
 @dataclass(frozen=True)
 class BetweenBatches:
-    """Where batch sizes lie between those of a grid, straight in the log of the batch."""
+    """Places of batch sizes between those of a grid, straight in the log of the batch."""
 
     low: IntArray
     """Place of the batch of the grid below, [*at]."""
@@ -142,7 +142,7 @@ class BetweenBatches:
         )
 
     def positive(self, values: ArrayLike) -> Array:
-        """The same of positive values, log value linear in log batch."""
+        """Positive values of the grid at these batches, log value linear in log batch."""
         return np.exp(self.linear(np.log(np.asarray(values, dtype=float))))
 
 

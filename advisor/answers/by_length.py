@@ -52,7 +52,7 @@ class AtLength:
 
     @cached_property
     def table(self) -> WholeBatches:
-        """The same at every batch that fits, with K by batch."""
+        """Values and schedule at every whole batch."""
         return table_of(self.advice.setup, self.curve, self.values)
 
     @cached_property
@@ -142,16 +142,17 @@ def served_columns(curve: Curve, ranges: tuple[KRange, ...], k_off: int) -> IntA
 
 
 def by_batch(advice: Advice, curve: Curve, ranges: tuple[KRange, ...]) -> ByBatch:
-    """Where a configuration of some ranges drafts, gains and may lose, over every batch that
-    fits."""
+    """Batches at which a configuration drafts, gains and may lose, of all that fit."""
     batches = np.arange(1, last_batch(advice.setup, curve) + 1)
     (places,) = by_batch_each(advice, curve, k_running_at(ranges, batches)[:, None])
     return places
 
 
 def by_batch_each(advice: Advice, curve: Curve, served: IntArray) -> list[ByBatch]:
-    """The same of several configurations at once, by the K that each runs at every batch that fits,
-    [n, configurations]."""
+    """Batches of `by_batch` for several configurations at once.
+
+    served : K that each runs at every batch that fits, [n, configurations]. [-]
+    """
     end = len(served)
     batches = np.arange(1, end + 1)
     column = np.searchsorted(curve.drafts, served)

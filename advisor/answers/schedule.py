@@ -118,7 +118,7 @@ def k_by_batch(
 
 @dataclass(frozen=True)
 class WholeBatches:
-    """`KValues` at whole batches 1..n. Arrays [n, nK] or [n]."""
+    """Values of each K at whole batches 1..n. Arrays [n, nK] or [n]."""
 
     drafts: NDArray[np.int64]
     """[nK]. [-]"""
@@ -153,7 +153,7 @@ class WholeBatches:
 
     @cached_property
     def excess(self) -> Array:
-        """What each K loses beyond the noise. Of ties the smaller K is the least."""
+        """Loss of each K beyond the noise. Of ties the smaller K is the least."""
         return self._beyond + TIE * np.arange(self.loss.shape[1])
 
     @cached_property
@@ -172,7 +172,7 @@ class WholeBatches:
         )
 
     def charged(self) -> WholeBatches:
-        """The same with K = 0 charged for a drafter that is kept."""
+        """Values with K = 0 charged for a drafter that is kept."""
         speedup = self.speedup.copy()
         loss = self.loss.copy()
         allowed = self.allowed.copy()
@@ -192,8 +192,7 @@ class WholeBatches:
 
 
 def whole_batches(values: KValues, last: int, max_tpot_s: float | None) -> WholeBatches:
-    """Values of each K at every batch 1 to `last`, and whether it keeps a limit on time per output
-    token [s]."""
+    """Values of each K at every batch 1 to `last`, and whether it keeps the limit. [s]"""
     at = np.arange(1, last + 1)
     between = BetweenBatches.of(values.batches, at)
     idle = between.positive(values.idle[:, None])[:, 0]

@@ -441,7 +441,7 @@ def read_all(
 
 
 def values_of(number: int, values: Sequence[str], files: Sequence[Path]) -> list[str]:
-    """What --set says of one of several files, `name=value` each.
+    """Values that --set gives for one of several files, `name=value` each.
 
     `FILE:draft_tokens_k=0` speaks of that file alone, before what is said of all;
     `batch_size=8,16,32` names one value for each, in order. Raises AdvisorError for a file that is

@@ -23,10 +23,10 @@ _WHOLE_REQUEST = "request_latency_s"
 
 
 def own_times(frame: pd.DataFrame) -> pd.DataFrame:
-    """Rows with their own time in place of a speedup over another row; of rates, the time per
-    token.
+    """Rows with their own time in place of a speedup over another row.
 
-    Their metric is that of the time. Stated speedups and pairs within a row stay.
+    Of rates it is the time per token. Their metric is that of the time. Stated speedups and pairs
+    within a row stay.
     """
     values = Numbers(frame)
     derived = frame["derived"].fillna("")

@@ -63,7 +63,7 @@ _NO_DRAFT = {
 
 @dataclass(frozen=True)
 class Prompts:
-    """How the rows of a file are read: with the prefill of prompts in every time, or in none."""
+    """Reading of a file's rows: with the prefill of prompts in every time, or in none."""
 
     held: bool
     log_odds: float

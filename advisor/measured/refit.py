@@ -49,7 +49,7 @@ from advisor.measured.points import Point, Refused, refit_points
 from advisor.measured.readings import ExpertTime, Rival, expert_time, rivals
 from advisor.measured.refit_result import (
     QUANTITY_WORDS,
-    Baseline,
+    BaselineMove,
     Bend,
     KindErrors,
     OwnErrors,
@@ -242,7 +242,7 @@ def _refit(
 
 def _baseline(
     given: Sequence[Point], points: Sequence[Point], posterior: Posterior, prior: MultiplierPrior
-) -> Baseline:
+) -> BaselineMove:
     """The baseline step of every server of the rows, whose step moves furthest, over
     BASELINE_BATCHES.
 
@@ -264,7 +264,7 @@ def _baseline(
     for shipped_setup, fitted_setup in servers.values():
         before, after = (_plain_parts(setup) for setup in (shipped_setup, fitted_setup))
         moves.append(
-            Baseline(
+            BaselineMove(
                 shipped_setup.scenario.model_id,
                 np.array(BASELINE_BATCHES),
                 before.sum(axis=-1),

@@ -242,7 +242,7 @@ class OwnErrors:
 
 
 @dataclass(frozen=True)
-class Baseline:
+class BaselineMove:
     """Step without drafts of one server over batches [nB], before and after a refit. [s]"""
 
     model_id: str
@@ -316,7 +316,7 @@ class RefitResult:
     """Scatter of the rows around the refit, log standard deviation. [-]"""
     moved: float
     """Median of |after / before - 1| of the predictions of the rows used. [-]"""
-    baseline: Baseline
+    baseline: BaselineMove
     """Of the server whose step moves furthest."""
     rows: pd.DataFrame
     """One row per quantity: line, batch_size, n_draft, model_id, drafter, quantity, measured,

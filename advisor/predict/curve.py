@@ -208,7 +208,10 @@ def recommended(loss: Array, noise: Array, allowed: ArrayLike | None = None) -> 
 
 
 def least_excess(excess: Array) -> NDArray[np.int64]:
-    """Place of the smallest K without excess loss, along the last axis of `excess_loss`."""
+    """Place of the smallest K without excess loss, along the last axis. [-]
+
+    excess : of `excess_loss`, [..., nK]. [-]
+    """
     return np.asarray((excess == 0.0).argmax(axis=-1), dtype=np.int64)
 
 

@@ -148,6 +148,13 @@ def fit(result: Measured, hardware_id: str | None = None, engine: str | None = N
     return refit_chosen(points, refused, result.header_of)
 
 
+def refit_sentence(result: RefitResult) -> str:
+    """Sentence on what a refit changes and how well it fits."""
+    from advisor.show.words.refit import sentence
+
+    return sentence(result)
+
+
 def refit_text(result: RefitResult) -> str:
     """The refit as a scenario carries it. Raises AdvisorError where the data speak against it."""
     from advisor.catalog.adjustment import write_adjustment

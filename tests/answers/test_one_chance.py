@@ -55,13 +55,13 @@ def test_no_chance_is_near_certain_and_more_accepted_tokens_raise_it() -> None:
 def test_a_configuration_may_lose_from_where_the_chance_stays_below_the_threshold() -> None:
     advice = advise(SCENARIO.model_copy(update={"acceptance": "1.6@3"}))
     answer = at_length(advice, length_now(advice))
-    places = by_batch(advice, answer.curve, answer.ranges)
+    places = by_batch(advice, answer.curve, answer.table.ranges)
     assert places.loses_from is not None
     drafting = answer.curve.batches <= (places.drafts_to or 0)
     after = drafting & (answer.curve.batches >= places.loses_from)
     assert 0 < after.sum() < drafting.sum()
     for batch, row in zip(answer.curve.batches[after], answer.curve.p_gain[after], strict=True):
-        k = next(r.k_running for r in answer.ranges if r.batch_start <= batch <= r.batch_end)
+        k = next(r.k_running for r in answer.table.ranges if r.batch_start <= batch <= r.batch_end)
         assert row[answer.curve.column(k)] < MAY_LOSE
 
 

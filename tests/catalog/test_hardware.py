@@ -7,6 +7,8 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from advisor.answers.advice import advise
 from advisor.catalog.hardware import (
     SAME_CHIP_TOLERANCE,
@@ -79,14 +81,13 @@ def test_its_network_is_charged_beyond_its_own_node() -> None:
     assert not {note.kind for note in rack.notes} & {"network_unknown", "network_charged"}
 
 
-def test_an_answer_on_it_is_a_roofline_with_a_wider_band() -> None:
-    """Wider by what its kernels add: left out, rooflines of seven laboratories scatter as fitted
-    answers do."""
+def test_an_answer_on_it_is_a_roofline_with_the_range_of_machines_nobody_has_seen() -> None:
+    """Left out, rooflines of seven laboratories scatter as fitted answers do."""
     ours = advise(on(POD)).recommendation
     measured = advise(Scenario(acceptance="2.4@3")).recommendation
     assert (ours.speedup.tier, measured.speedup.tier) == (Tier.ROOFLINE, Tier.FITTED)
-    assert ours.speedup.high / ours.speedup.low > measured.speedup.high / measured.speedup.low
-    assert "Pod of 2027" in ours.verdict
+    widths = [each.speedup.high / each.speedup.low for each in (ours, measured)]
+    assert widths[0] == pytest.approx(widths[1])
 
 
 def test_the_same_chip_has_its_measured_kernels_and_the_user_s_memory_and_links() -> None:

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from advisor.answers.advice import advise
+from advisor.answers.best_k import MAY_LOSE
 from advisor.answers.explore.changes import GOALS
 from advisor.answers.outcome import outcome_of
 from advisor.catalog.adjustment import JOINT_PAIRS
@@ -375,7 +376,8 @@ def test_the_gain_ends_at_the_last_batch_that_fits_or_where_it_may_lose() -> Non
     last = advice.setup.memory.largest_batch
     column = advice.curve.column(advice.to_serve[-1].k_running)
     fits = np.flatnonzero(advice.curve.batches <= last)
-    sure = replace(advice, curve=replace(advice.curve, low=np.maximum(advice.curve.low, 1.0)))
+    certain = replace(advice.curve, p_gain=np.full_like(advice.curve.p_gain, 0.9))
+    sure = replace(advice, curve=certain)
     outcome = outcome_of(sure)
     assert (outcome.end_batch, outcome.end_is_memory) == (last, True)
     assert (outcome.pays_to, outcome.loses_from) == (None, None)
@@ -383,13 +385,12 @@ def test_the_gain_ends_at_the_last_batch_that_fits_or_where_it_may_lose() -> Non
     none = replace(last_range, batch_start=300, n_draft=0, table_k=None)
     served = (*sure.to_serve[:-1], replace(last_range, batch_end=299), none)
     assert outcome_of(replace(sure, to_serve=served)).pays_to == 299
-    low = sure.curve.low.copy()
-    low[fits[-3] :, column] = 0.9
-    losing = replace(advice, curve=replace(advice.curve, low=low))
+    p_gain = certain.p_gain.copy()
+    p_gain[fits[-3] :, column] = 0.5
+    losing = replace(advice, curve=replace(advice.curve, p_gain=p_gain))
     before = advice.curve.batches[fits[-4]]
     after = advice.curve.batches[fits[-3]]
-    log_low = np.log(low[fits[-4], column])
-    share = log_low / (log_low - np.log(0.9))  # of the way, in logarithms
+    share = (0.9 - MAY_LOSE) / (0.9 - 0.5)  # of the way, in the log of the batch
     assert outcome_of(losing).loses_from == int(before * (after / before) ** share) + 1
 
 
@@ -416,7 +417,7 @@ def test_validate_shows_each_row_of_a_small_file_and_what_follows(run: Run) -> N
     code, out, _ = run("validate", TWO / "runs.csv", *asked)
     assert (code, out.splitlines()[0].split()) == (
         0,
-        ["batch", "K", "measured", "predicted", "likely", "range", "inside"],
+        ["batch", "K", "measured", "predicted", "80%", "range", "inside"],
     )
     assert "1  3     1.53x" in out
     assert " fit " in out.partition("Next:")[2]

@@ -228,4 +228,4 @@ def test_a_sweep_and_a_comparison_go_by_the_config_too(tmp_path: Path) -> None:
     }
     answers = list(rows)[list(rows).index("Draft length K") :]
     assert {len(set(rows[label])) for label in answers} == {1}
-    assert rows["Draft length K"][0] == "2"
+    assert rows["Draft length K"][0] == "3"

@@ -136,7 +136,7 @@ def test_the_page_previews_the_report_of_the_chosen_date_and_offers_every_format
         *("PDF", "HTML", "Markdown", "JSON", "CSV")
     ]
     preview = [item.value for item in test.main.markdown]
-    assert any(text.startswith("# At batch 16 on NVIDIA H200") for text in preview)
+    assert any(text.startswith("# Draft 3 tokens") for text in preview)
     assert any("## Sources" in text for text in preview)
     commands = [item.value for item in test.main.code]
     assert any(text.startswith("vllm serve") for text in commands)

@@ -206,8 +206,8 @@ def test_where_the_target_batch_should_not_draft_export_advise_and_report_say_so
     run: Run, tmp_path: Path
 ) -> None:
     why = (
-        "At batch 2,000 no drafting is recommended: the engine is started without speculation; "
-        "export --by-batch writes the schedule."
+        "At batch 2,000 no drafting is recommended: the engine starts without speculation; export "
+        "--by-batch writes K by batch."
     )
     assert any(
         row["n_draft"] for row in json.loads(run("schedule", *AT_2000, "--json")[1])["k_by_batch"]
@@ -216,7 +216,7 @@ def test_where_the_target_batch_should_not_draft_export_advise_and_report_say_so
     code, out, err = run("export", *AT_2000, "--output", plain)
     assert (code, err) == (0, "")
     assert why in flat(out)
-    assert "The schedule gains" not in out
+    assert "K by batch gains" not in out
     assert [file.name for file in plain.iterdir()] == ["vllm_launch.sh"]
     assert "speculative" not in (plain / "vllm_launch.sh").read_text()
     assert why in flat(run("advise", *AT_2000)[1])
@@ -228,7 +228,7 @@ def test_where_the_target_batch_should_not_draft_export_advise_and_report_say_so
     )
     assert code == 0
     assert why not in flat(out)
-    assert "The schedule gains" in flat(out)
+    assert "K by batch gains" in flat(out)
     assert (
         "num_speculative_tokens_per_batch_size" in (tmp_path / "by" / "vllm_launch.sh").read_text()
     )

@@ -88,7 +88,7 @@ def facts_of(advice: Advice) -> dict[str, Any]:
             [one.batch_start, one.batch_end, one.n_draft, one.regret] for one in advice.k_by_batch
         ],
         "to_serve": [[one.batch_start, one.batch_end, one.n_draft] for one in advice.to_serve],
-        "schedule": list(advice.schedule_texts),
+        "schedule": advice.schedule.facts,
         "ends": [
             advice.curve_k,
             advice.sweet_spot_batch,
@@ -97,9 +97,7 @@ def facts_of(advice: Advice) -> dict[str, Any]:
         ],
         "components": [[one.label, one.plain_ms, one.round_ms] for one in component_times(advice)],
         "accepted": accepted_text(advice),
-        "fit": None
-        if fit is None
-        else [fit.because, fit.remedy, fit.needed_bytes, fit.usable_bytes],
+        "fit": None if fit is None else [fit.weights_fill, fit.needed_bytes, fit.usable_bytes],
     }
     return json.loads(
         json.dumps(facts, default=str), parse_float=lambda text: float(f"{float(text):.6g}")

@@ -11,7 +11,6 @@ from typing import Literal
 
 REVIEWED: dict[str, Literal["theirs", "ours"]] = {
     "answers/design/candidates.py: 'active' in text": "ours",
-    "answers/diagnosis/another_server.py: fit.title[:1]": "ours",
     "answers/diagnosis/physics.py: 'acceptance' in unsaid": "theirs",
     "catalog/hf/layers.py: fields.text('model_type').startswith('interns2_mobius')": "theirs",
     "catalog/models.py: 'models--' in text": "theirs",
@@ -31,6 +30,7 @@ REVIEWED: dict[str, Literal["theirs", "ours"]] = {
     "measured/store.py: 'read-only' in text": "theirs",
     "prediction.py: problem['msg'].removeprefix('Value error, ')": "theirs",
     "profiling/device.py: 'unrecognized' in message": "theirs",
+    "show/explain/steps.py: '{layers}' in title.title": "theirs",
     "show/words/leaderboard.py: each.reason.startswith('misses')": "ours",
     "show/words/leaderboard.py: placement_text(first).split()[-1].startswith('GPU')": "ours",
     "ui/bar.py: note[:1]": "ours",

@@ -42,6 +42,7 @@ def hand_curve(scale: float = 1.0, extrapolated_from: float = 256) -> Curve:
         speedup=speedup,
         low=low,
         high=high,
+        p_gain=np.clip(0.5 + (speedup - 1.0) * 2.0, 0.0, 0.95),
         draws=np.stack([low, speedup, high]),
         plain_draws_s=np.stack([0.95 * plain, plain, 1.05 * plain]),
         accepted_length=length,

@@ -14,6 +14,7 @@ from advisor.physics.bands import (
     MAX_DRAFT,
     MOST_CHANCE,
     N_DRAWS,
+    UNSEEN_LOG_HALF_WIDTH,
     Draws,
     _normals,
     _weighted_sums,
@@ -221,7 +222,7 @@ def test_drift_grows_with_each_doubling_of_the_batch_from_four_sequences_on() ->
 def test_the_error_on_machines_nobody_has_seen_is_students_t_mixed_with_a_slow_path() -> None:
     z = np.linspace(-2.0, 2.0, 81)
     t = stats.t(3)
-    usual = t.cdf(z * t.ppf(0.9) / 0.26)
+    usual = t.cdf(z * t.ppf(0.9) / UNSEEN_LOG_HALF_WIDTH)
     slow = stats.norm(-0.5, 0.2).cdf(z)
     assert unseen(z) == pytest.approx(0.91 * usual + 0.09 * slow, abs=1e-5)
     assert unseen(np.array([-50.0, 50.0])) == pytest.approx([0.0, 1.0], abs=1e-6)

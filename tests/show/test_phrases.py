@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from advisor.answers.advice import advise
+from advisor.answers.flags import holds
 from advisor.answers.outcome import FACTS, FLAGS
 from advisor.cli.advise import advice_document
 from advisor.predict.scenario import Scenario
+from advisor.show.phrases import notes, schedule
 from advisor.show.phrases.answer import BOOK, PHRASES, SLOTS
 from advisor.show.phrases.book import FORMS, Book, Phrase
 from tests.golden.phrases import BASE, FILE, FORM_TEXTS, outcomes, sentences
@@ -36,12 +38,14 @@ ALLOWED = {"of your own", "your own measurement", "The one published run"}
 )
 def test_a_brace_is_a_fact_a_form_or_a_slot_and_a_condition_is_a_flag(phrase: Phrase) -> None:
     with pytest.raises(ValueError, match="no_"):
-        Book((*PHRASES, phrase), FACTS, FLAGS, BOOK.holds)
+        Book((*PHRASES, phrase), FACTS, FLAGS)
 
 
 def test_every_flag_is_asked_by_a_phrase_and_every_form_is_used() -> None:
     assert FLAGS.keys() == {flag for phrase in PHRASES for flag, _ in phrase.flags}
-    assert FORMS.keys() == {form for phrase in PHRASES for _, form in phrase.braces} | {""}
+    books = (PHRASES, notes.PHRASES, schedule.PHRASES)
+    used = {form for book in books for phrase in book for _, form in phrase.braces}
+    assert FORMS.keys() == used | {""}
 
 
 def test_every_phrase_is_said_of_some_record() -> None:
@@ -85,6 +89,6 @@ def test_a_form_prints_a_fact(form: str, fact: Any, text: str) -> None:
 def test_the_first_phrase_whose_flags_hold_is_said_and_a_fact_that_is_absent_holds_none() -> None:
     facts = BASE.facts
     assert facts["limit_ms"] is None
-    assert not BOOK.holds("limited", facts)
-    assert not BOOK.holds("over_limit_slow", facts), "a comparison with None"
-    assert BOOK.holds("over_limit_slow", replace(BASE, limit_ms=12.5).facts)
+    assert not holds(FLAGS, "limited", facts)
+    assert not holds(FLAGS, "over_limit_slow", facts), "a comparison with None"
+    assert holds(FLAGS, "over_limit_slow", replace(BASE, limit_ms=12.5).facts)

@@ -131,7 +131,7 @@ def test_a_server_that_does_not_fit_is_asked_for_its_format_before_anything_is_p
     found = view_of(diagnose(files, {"hardware_id": "h100-sxm"}))
     assert found.title == "Does not fit in memory as bf16"
     assert found.sentence.startswith(
-        "As bf16 the server needs 100 GiB a GPU, 72 are usable: which weight format"
+        "As bf16 the server needs 100 GiB per GPU, 72 are usable: which weight format"
     )
     assert found.unfit.formats[:2] == ("fp8_block", "fp8")
     assert found.remedy is None

@@ -60,8 +60,10 @@ SEVERAL_TOKENS = 1.15
 
 
 def plain_by_chunks(frame: pd.DataFrame) -> np.ndarray:
-    """Runs that must be the baseline though none says its K: their chunks hold one token, and
-    several in another run of the model [rows]."""
+    """Runs that must be the baseline though none says its K, [rows].
+
+    Their chunks hold one token, and several in another run of the model.
+    """
     values = Numbers(frame)
     with np.errstate(invalid="ignore", divide="ignore"):
         tokens = values["itl_s"] / values["tpot_s"]

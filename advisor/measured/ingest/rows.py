@@ -263,8 +263,7 @@ def combine(tables: Sequence[Measured]) -> Measured:
 
 
 def with_baselines(tables: Sequence[Measured]) -> list[Measured]:
-    """Tables with K = 0 in runs that only the others beside them tell to be the baseline, which a
-    note says."""
+    """Tables with K = 0 in runs that the others show to be the baseline, which a note says."""
     if not tables or any(table.kind != "points" for table in tables):
         return list(tables)
     plain = iter(plain_by_chunks(pd.concat([table.frame for table in tables])).tolist())

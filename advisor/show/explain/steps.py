@@ -124,7 +124,7 @@ class Builder:
         return self._keep(title, "", {}, value, constants)
 
     def value(self, id: str) -> Quantity:
-        """What the latest step of that id gave, with the prefix of the others."""
+        """Value of the latest step of that id, with the prefix of the others."""
         return next(
             step.result for step in reversed(self.steps) if step.id == f"{self.prefix}.{id}"
         )

@@ -16,7 +16,7 @@ from advisor.profiles import PROFILES, read_made
 
 
 class Title(NamedTuple):
-    """What a step is called. `{layers}`, `{dtype}` and `{because}` are filled in."""
+    """Title of a step. `{layers}`, `{dtype}` and `{because}` are filled in."""
 
     id: str
     title: str
@@ -63,7 +63,7 @@ def component_of(law: Law, part: tuple[str, ...]) -> str:
 
 
 def title_of(component: str, law: Law) -> Title:
-    """What a law's step is called in a component."""
+    """Title of a law's step in a component."""
     row = titles().get(component, {}).get(law.__name__)
     if row is not None:
         return row

@@ -287,8 +287,8 @@ PHRASES = (
     Phrase(
         "launch",
         "off varies",
-        "Launch the engine without speculation: no drafts at batch {batch:int}. `export "
-        "--by-batch` writes K by batch.",
+        "At batch {batch:int} no drafting is recommended: the engine starts without speculation; "
+        "export --by-batch writes K by batch.",
     ),
     Phrase("launch", "off", "Launch the engine without speculation."),
     Phrase("launch_title", "unnamed_engine off", "Launch without drafts"),

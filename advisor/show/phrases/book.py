@@ -77,7 +77,6 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "ranges": _ranges,
     "spans": _spans,
     "k": lambda value: f"K = {value}" if value else "no drafts",
-    "short": lambda value: f"{value:g}",
     "2": lambda value: f"{value:.2g}",
     "capital": str.capitalize,
     "list": " and ".join,

@@ -275,7 +275,7 @@ PHRASES = (
     Phrase(
         "loads_of_some_layers",
         "",
-        "The loads are of {layers} of {routed_layers:short} routed layers; the others are taken "
+        "The loads are of {layers} of {routed_layers:g} routed layers; the others are taken "
         "to be like them.",
     ),
     Phrase(
@@ -335,7 +335,7 @@ PHRASES = (
     Phrase(
         "over_limit",
         "",
-        "No K keeps {limit_ms:short} ms per output token; the fastest takes {fastest_ms:x2} ms. "
+        "No K keeps {limit_ms:g} ms per output token; the fastest takes {fastest_ms:x2} ms. "
         "Lower the batch or add GPUs.",
     ),
     Phrase(

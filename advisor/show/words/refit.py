@@ -10,8 +10,7 @@ from advisor.measured.refit_result import RefitResult
 
 
 def sentence(result: RefitResult) -> str:
-    """Summary of the refit: changes, points, those set aside, the baseline step before and after,
-    and how far off it predicts unseen ones."""
+    """Summary of the refit: changes, points, the baseline step, and errors on points left out."""
     learnt = result.learnt
     moved = " and ".join(f"{item.meaning} by {change_text(item.factor)}" for item in learnt[:3])
     text = (
