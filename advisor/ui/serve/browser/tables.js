@@ -25,7 +25,7 @@ function nearest(m, length) {
 }
 
 /** Between which lengths of the table a length lies, and how far along. */
-function along(m, length) {
+function betweenLengths(m, length) {
   if (isNow(m, length)) return [m.now_at, 0];
   const { lengths } = m.accepted, last = lengths.length - 1;
   let low = 0;
@@ -36,7 +36,7 @@ function along(m, length) {
 /** What each K accepts at a length of the slider, over what it accepts today. */
 function factors(m, length) {
   if (isNow(m, length)) return m.drafts.map(() => 1);
-  const [low, share] = along(m, length);
+  const [low, share] = betweenLengths(m, length);
   return m.drafts.map((_, k) => (1 - share) * m.factor[low][k] + share * m.factor[low + 1][k]);
 }
 
@@ -59,7 +59,7 @@ function at(m, table, batch, column) {
 
 /** A share of a packed table [length][row][column] at a batch and length. */
 function shareAt(m, table, length, batch, column, unit) {
-  const [row, share] = between(m, batch), [low, far] = along(m, length), kinds = m.drafts.length, rows = m.batches.length;
+  const [row, share] = between(m, batch), [low, far] = betweenLengths(m, length), kinds = m.drafts.length, rows = m.batches.length;
   const of = (place, at) => table[(place * rows + at) * kinds + column] / unit;
   const there = (place) => (share ? (1 - share) * of(place, row) + share * of(place, row + 1) : of(place, row));
   return far ? (1 - far) * there(low) + far * there(low + 1) : there(low);
