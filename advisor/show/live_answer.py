@@ -195,7 +195,7 @@ def launch(advice: Advice, outcome: Outcome) -> dict[str, str]:
     if engine_launch.file_name:
         file_text = one_slot_a_line(engine_launch.config_json)
         text = f"cat > {engine_launch.file_name} <<'EOF'\n{file_text}\nEOF\n{text}"
-    notes = [BOOK.say("schedule", facts)]
+    notes: list[str] = []
     if DRAFT_MODEL_PLACEHOLDER in text:
         drafter = drafter_name(advice.setup.drafter)
         notes.append(f"{DRAFT_MODEL_PLACEHOLDER}: your {drafter} checkpoint.")

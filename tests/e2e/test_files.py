@@ -15,7 +15,9 @@ import pytest
 from pypdf import PdfReader
 
 from advisor.answers.advice import advise
+from advisor.answers.outcome import outcome_of
 from advisor.predict.scenario import Scenario, read_scenario
+from advisor.show.phrases.answer import BOOK
 from tests.e2e.app_server import new_context, wait_until, wait_until_drawn
 from tests.e2e.test_journeys import in_address, wait_for_answer
 from tests.e2e.views import ANSWER, open_more, open_page, refitted, upload
@@ -58,7 +60,7 @@ def test_the_report_downloads_in_every_format_and_each_opens(
     page: Any, app_url: str, context: Any, tmp_path: Path
 ) -> None:
     open_page(page, app_url, "share")
-    words = advise(START).recommendation.verdict
+    words = BOOK.say("headline", outcome_of(advise(START)).facts)
     hash_ = START.hash
     files = {
         label: download(page, label, tmp_path)
@@ -72,7 +74,7 @@ def test_the_report_downloads_in_every_format_and_each_opens(
     pdf = PdfReader(io.BytesIO(files["PDF"][1]))
     text = " ".join(" ".join(sheet.extract_text() for sheet in pdf.pages).split())
     assert hash_ in text
-    assert f"{advise(START).recommendation.speedup.value:.2f}x" in text
+    assert f"{advise(START).recommendation.speedup.value:.2f}×" in text
     assert pdf.trailer["/Root"]["/MarkInfo"]["/Marked"]
 
     markdown = files["Markdown"][1].decode()

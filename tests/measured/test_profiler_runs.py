@@ -82,6 +82,9 @@ def test_every_command_that_a_run_prints_runs_as_printed(made, tmp_path, run, mo
     while left:
         ran.append(words := left.pop(0))
         code, out, err = run(*words)
+        if words[0] == "fit" and code == 2 and not made:
+            assert "--force writes it anyway" in err, "the gate holds these rows back and says so"
+            continue
         assert code == 0, (words, err)
         assert "not predicted" not in out
         assert words[0] != "ingest" or "--accepted-length" not in out, "its rounds accept nothing"

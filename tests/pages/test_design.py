@@ -104,7 +104,7 @@ def test_a_turned_dial_moves_mine_alone_and_stands_in_the_typed_design() -> None
     after = beside(test)
     assert after["Mine"].tolist() != before["Mine"].tolist()
     assert after["Today"].tolist() == before["Today"].tolist()
-    assert after["Alternative"].tolist() == before["Alternative"].tolist()
+    assert after["Best"].tolist() == before["Best"].tolist()
 
 
 def test_the_design_behind_a_held_dial_is_named_under_the_pointer_and_to_a_screen_reader() -> None:

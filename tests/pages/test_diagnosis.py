@@ -84,7 +84,7 @@ def test_a_complaint_without_times_is_a_question_about_the_server_that_it_names(
     )
     assert "You picked" not in texts(test), "the text names no K"
     assert test.dataframe[0].value["K"].tolist() == [*range(row.n_draft + 1)]
-    assert re.search(r"chance of a gain is \d+%[^$]*paste them as: TPOT 18 ms without", texts(test))
+    assert re.search(r"\d+% chance of a gain[^$]*paste them as: TPOT 18 ms without", texts(test))
     assert (
         test.info[0].value
         == "The bar is set to your server: B200 SXM · 180 GiB, EAGLE-3, Batch 64."

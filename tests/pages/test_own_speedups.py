@@ -56,7 +56,7 @@ def test_of_two_measured_k_serve_gets_both_lengths_and_the_command_the_one_that_
     assert (scenario(test).acceptance, scenario(test).batch_size) == ("1.8@1,2.6@3", 64)
     go_to(test, "serve").run()
     found = live(test)
-    assert found["yours"] == [[1, 24, 3], [25, 82, 1], [83, 65536, 0]]
+    assert found["own_served"] == [[24, 3], [77, 1]]
     assert re.search(r"\[\[1,24,3\],\[25,\d+,1\]", found["command"]["text"]), (
         "by batch, as it was measured"
     )
@@ -106,12 +106,12 @@ def test_own_speedups_say_nothing_of_a_length_that_was_typed_a_limit_or_another_
         ({"max_tpot_ms": "30"}, False),
     ):
         found = live(go_to(two_k(**query), "serve").run())
-        assert bool(found["yours"]) == decides, query
+        assert bool(found["own_served"]) == decides, query
         assert len(found["own"]) == 8
     for name, other in (("engine", "sglang"), ("drafter_id", "none")):
         test = two_k()
         test.session_state[name] = other
-        assert live(go_to(test, "serve").run())["yours"] == [], other
+        assert not live(go_to(test, "serve").run())["own_served"], other
         assert not test.exception
 
 
@@ -133,11 +133,13 @@ def test_a_refit_counts_speedups_and_rows_and_names_a_row_of_the_file() -> None:
         == "Refit to these 8 speedups of 12 rows"
     )
     said = texts(press(test, "refit_upload"))
-    assert "8 speedups of 12 rows, on h100-sxm with vllm" in said
+    assert "12 points of h100-sxm with vllm, none set aside" in said
     assert re.search(
         r"Your rows move the speedup predicted for K = 3 at batch 8 from \d\.\d\d× to", said
     )
-    assert re.search(r"over the limit of 15%: most batch 64 at K = 3 \(\d+%\)", said)
+    assert re.search(
+        r"over the limit of 8%: most batch 1 at K = 0 \(\d+%\), batch 64 at K = 3", said
+    )
     assert re.search(
         r"The fit asks for 0\.\d\d of the accepted length: state that of these very runs", said
     )

@@ -192,11 +192,13 @@ def open_upload(name: str, data: bytes) -> Sample:
         return _open_json(name, data, warnings)
     data = _unboxed(data)
     if summed := _SUMMED.search(data):
-        line = data.count(b"\n", 0, summed.start() + 1) + 1
+        end = summed.start() + 1
+        line = data.count(b"\n", 0, end) + 1
         warnings = (*warnings, f"line {line} is left out: it sums up the rows above it")
-        data = data[: summed.start() + 1]
+        data = data[:end]
     sample = Sample(name, "text", data, warnings=warnings)
-    if sample.first_line.count(sample.delimiter) >= MAX_COLUMNS:
+    # Labels of metrics hold commas.
+    if sample.first_line.count(sample.delimiter) >= MAX_COLUMNS and data[:5] != b"vllm:":
         raise AdvisorError(
             f"{name} has {len(sample.header):,} columns, more than the {MAX_COLUMNS:,} allowed; "
             "drop some"

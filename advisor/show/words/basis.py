@@ -56,7 +56,7 @@ def errors_text(by_group: Mapping[str, Errors]) -> str:
     alike = ", each counting alike," if (errors.n_sources or 0) > 1 else ""
     return (
         f"{_few_text(by_group, group)}On {errors.n} published speedups{of}{origin}{alike} the "
-        f"median error is {errors.median_ape:.0%}, {errors.coverage:.0%} lie in the likely "
+        f"median error is {errors.median_ape:.0%}, {errors.coverage:.0%} lie in the 80% "
         f"range{_right_side(errors, ' and ')}."
     )
 
