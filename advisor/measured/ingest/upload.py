@@ -183,12 +183,12 @@ def open_upload(name: str, data: bytes) -> Sample:
     if data.startswith(b"PAR1"):
         return Sample(name, "parquet", data)
     data, warnings = _to_utf8(name, data)
-    if b"\r" in data:  # of Windows, and of progress bars, which write over their own line
-        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    # Of Windows, and of progress bars, which write over their own line.
+    data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     stripped = data[:_HEAD_BYTES].lstrip()
     if not stripped:
         raise AdvisorError(f"{name} holds only blanks; send a file with at least one measurement")
-    if stripped[:1] in (b"{", b"[") and not _LOG_LINE.match(stripped):
+    if stripped.startswith((b"{", b"[")) and not _LOG_LINE.match(stripped):
         return _open_json(name, data, warnings)
     data = _unboxed(data)
     if summed := _SUMMED.search(data):
@@ -198,7 +198,7 @@ def open_upload(name: str, data: bytes) -> Sample:
         data = data[:end]
     sample = Sample(name, "text", data, warnings=warnings)
     # Labels of metrics hold commas.
-    if sample.first_line.count(sample.delimiter) >= MAX_COLUMNS and data[:5] != b"vllm:":
+    if sample.first_line.count(sample.delimiter) >= MAX_COLUMNS and not data.startswith(b"vllm:"):
         raise AdvisorError(
             f"{name} has {len(sample.header):,} columns, more than the {MAX_COLUMNS:,} allowed; "
             "drop some"
