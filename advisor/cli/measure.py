@@ -342,7 +342,7 @@ def _advise_words(
     elif point.n_draft:
         values["acceptance"] = f"2@{max(run.n_draft for run in points)}"
         out.say(
-            f"Drafts of made-up weights are refused: in {values['acceptance']} put your accepted "
+            f"Drafts of random weights are refused: in {values['acceptance']} put your accepted "
             "length for 2."
         )
     scenario = point.scenario.model_copy(update=values)

@@ -284,7 +284,7 @@ def app(context: click.Context, port: int) -> None:
 def profile(options: tuple[str, ...]) -> None:
     """Measure this machine's device. The options are those of `python -m advisor.profiling`.
 
-    With --engine vllm: steps of a serving engine, with made-up weights (`--engine vllm --help`).
+    With --engine vllm: steps of a serving engine, with random weights (`--engine vllm --help`).
 
     Exits 0 when the sweep is complete, 2 on bad input, 3 when it is not complete. Needs torch, or
     the engine.

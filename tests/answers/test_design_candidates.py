@@ -76,15 +76,17 @@ def test_the_headline_names_the_design_and_its_gain() -> None:
         other = replace(best, objective_gain=objective, tpot_gain=time)
         assert not is_clear(found.space, other)
         assert headline(found.space, other) == kept + said
-        gain = f"{objective.value:.2f}× as fast (likely {objective.low:.2f}–{objective.high:.2f}×)"
+        gain = (
+            f"{objective.value:.2f}× as fast (80% range {objective.low:.2f}–{objective.high:.2f}×)"
+        )
         assert f"the best alternative, {gain}, is top-" in title(found.space, other)
     even = replace(best, objective_gain=Band(1.004, 0.94, 1.06, 0.5))
-    assert gain_words(found.space, even) == "no faster (likely 0.94–1.06×)", "no 1.00×"
+    assert gain_words(found.space, even) == "no faster (80% range 0.94–1.06×)", "no 1.00×"
     assert found.clear == is_clear(found.space, best)
     sure = replace(
         best, objective_gain=Band(1.234, 1.1, 1.3, 0.99), tpot_gain=Band(1.234, 1.1, 1.3, 0.99)
     )
-    said = ": 1.23× faster (likely 1.10–1.30×) than top-8 of 128, no shared, at equal quality"
+    said = ": 1.23× faster (80% range 1.10–1.30×) than top-8 of 128, no shared, at equal quality"
     assert headline(found.space, sure) == f"Build {design_words(found.space, sure, width='')}{said}"
     assert title(found.space, sure).startswith(headline(found.space, sure) + ". At batch 32 on ")
     assert headline(found.space, None) == "No design keeps every limit"

@@ -4,7 +4,6 @@ own runs do."""
 from __future__ import annotations
 
 import dataclasses
-import math
 
 import pytest
 
@@ -19,11 +18,10 @@ from advisor.answers.summary import (
 from advisor.catalog.adjustment import write_adjustment
 from advisor.measured.refit import adjustment_of
 from advisor.measured.refit_result import Errors
-from advisor.physics.components import FACTORS
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.show.live_answer import live_answer
-from advisor.show.words.basis import errors_text, refit_text, refitted_times_text
+from advisor.show.words.basis import errors_text, refit_text
 from tests.measured.refit_synthetic import refit, synthetic_points
 
 SCENARIO = Scenario(acceptance="2.4@3")
@@ -135,26 +133,6 @@ def test_a_refit_says_what_it_did_to_speedup_and_band() -> None:
     ) in said
     assert refit_text(ADVICE, ADVICE, 3) == "", "no refit, nothing to say"
     assert "stays ±" in refit_text(answer, answer, 3)
-
-
-def test_times_of_a_refit_name_the_constants_that_moved_most_and_that_the_points_determine() -> (
-    None
-):
-    found = advise(refitted_with(noise=0.01)).setup.adjustment
-    assert found.learnt
-    named = sorted(found.learnt, key=lambda name: -abs(math.log(found.factors[name])))[:2]
-    moved = ", ".join(f"{FACTORS[name]} {found.factors[name] - 1:+.0%}" for name in named)
-    assert refitted_times_text(found) == f"refitted on 8 points of yours ({moved})"
-    still = dataclasses.replace(found, factors=dict.fromkeys(found.factors, 1.001))
-    assert "(no constant that they determine moved by 1% or more)" in refitted_times_text(still)
-    assert (
-        refitted_times_text(dataclasses.replace(found, learnt=None))
-        == "refitted on 8 points of yours"
-    )
-    open_ones = [name for name in found.factors if name not in found.learnt]
-    assert open_ones
-    moved = dataclasses.replace(found, factors=dict(found.factors) | dict.fromkeys(open_ones, 3.0))
-    assert refitted_times_text(moved) == refitted_times_text(found)
 
 
 def test_published_runs_of_the_very_batch_are_facts_of_the_answer() -> None:

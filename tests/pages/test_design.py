@@ -137,7 +137,7 @@ def test_a_typed_design_sets_the_dials_and_is_costed_as_the_library_does_beside_
     assert beside(test)["Mine"].tolist() == [
         cells[2] for cells in beside_table(today, mine, mine).cells
     ]
-    time = f"{today.tpot_s / mine.tpot_s:.2f}× as fast as 8 of 128 (likely "
+    time = f"{today.tpot_s / mine.tpot_s:.2f}× as fast as 8 of 128 (80% range "
     assert f"4 of 96, 0 shared, width 768: {time}" in texts(test)
     active = f"{mine.active_params / 1e9:.3g} B active, not {today.active_params / 1e9:.3g}"
     assert (

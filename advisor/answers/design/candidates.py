@@ -502,7 +502,7 @@ def headline(space: DesignSpace, chosen: Candidate | None) -> str:
 
 
 def gain_words(space: DesignSpace, item: Candidate) -> str:
-    """Gain over the baseline with its range: `1.05× as fast (likely 0.97–1.20×)`, or
+    """Gain over the baseline with its range: `1.05× as fast (80% range 0.97–1.20×)`, or
     `no faster (...)`."""
     gain = item.objective_gain
     objective = space.question.objective
@@ -510,7 +510,7 @@ def gain_words(space: DesignSpace, item: Candidate) -> str:
     gain_phrase = f"{gain.value:.2f}× {merit}"
     if gain_phrase == "1.00× as fast":
         gain_phrase = "no faster"
-    return f"{gain_phrase} (likely {gain.low:.2f}–{gain.high:.2f}×)"
+    return f"{gain_phrase} (80% range {gain.low:.2f}–{gain.high:.2f}×)"
 
 
 def k_words(space: DesignSpace, drafts: Sequence[int]) -> str:

@@ -156,7 +156,7 @@ def rejects_frame(rejects: Iterable[Reject]) -> pd.DataFrame:
 def measured_length(points: pd.DataFrame) -> str | None:
     """Accepted length that runs counted themselves, as a scenario takes it (`1.8@1,2.6@3`).
 
-    The median at each K; None where no run states one. Runs that accept no draft, as with made-up
+    The median at each K; None where no run states one. Runs that accept no draft, as with random
     weights, time rounds and say nothing of acceptance.
     """
     here = points["accepted_length_same_run"].fillna(1).eq(1) & points["draft_tokens_k"].fillna(

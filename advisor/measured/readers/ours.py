@@ -160,7 +160,7 @@ def read_engine_steps(sample: Sample) -> RawRows:
         text for text in raw.warnings if not text.endswith("not known and ignored: status")
     ]
     raw.notes.append(
-        "steps of a real engine with made-up weights; docs/profiling.md says what its columns are"
+        "steps of a real engine with random weights; docs/profiling.md says what its columns are"
     )
     return raw
 

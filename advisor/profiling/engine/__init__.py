@@ -1,1 +1,1 @@
-"""A serving engine measured step by step, with a design's config and made-up weights."""
+"""A serving engine measured step by step, with a design's config and random weights."""

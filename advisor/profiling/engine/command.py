@@ -99,7 +99,7 @@ def parser() -> argparse.ArgumentParser:
     parse = Options(
         prog="advisor profile --engine",
         description=(
-            "Time an engine's steps with a model's config and made-up weights. Columns: "
+            "Time an engine's steps with a model's config and random weights. Columns: "
             "docs/profiling.md."
         ),
     )

@@ -1,8 +1,8 @@
 """What a run of an engine measures: the grid, its order, what is left of it, and what a repeat was
 worth.
 
-And the model it runs, which was never trained: a made-up head, random tokens at no cost, or what
-the engine has.
+And the model it runs, which was never trained: a head of random weights, random tokens at no cost,
+or what the engine has.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Plan:
     routing: str = "uniform"
     accepted_length: float | None = None
     checkpoint: str = ""
-    """Folder of real weights, with routing `natural`. Empty: made-up weights."""
+    """Folder of real weights, with routing `natural`. Empty: random weights."""
     engine_args: dict[str, Any] = field(default_factory=dict)
     model_id: str = "config.json"
     """Model of the rows: a shipped id, or the config that lies beside them."""
@@ -328,14 +328,14 @@ def _problem(plan: Plan) -> str:
     if plan.depths and (uneven := uneven_depths(plan.model, *plan.depths)):
         return f"--layers {','.join(map(str, plan.depths))}: {uneven}"
     if plan.depths and plan.checkpoint:
-        return "--layers goes with made-up weights alone: leave out --routing natural"
+        return "--layers goes with random weights alone: leave out --routing natural"
     if plan.repeats < 1 or plan.steps < 1:
         return f"--repeats {plan.repeats} and --steps {plan.steps} must be at least 1"
     if not isinstance(plan.model.get("hidden_size", plan.model.get("text_config")), int | dict):
         return f"{plan.name}: no hidden_size, so this is no model's config.json"
     if plan.routing == "natural" and not plan.checkpoint:
         return (
-            "--routing natural needs real weights: made-up ones send tokens to the same experts; "
+            "--routing natural needs real weights: random ones send tokens to the same experts; "
             "give a checkpoint's folder as --model, or --routing uniform"
         )
     routing_parameters(plan.routing)
@@ -554,7 +554,7 @@ def _status(plan: Plan, cell: Cell, facts: dict[str, Any]) -> dict[str, str]:
 
 
 NGRAM_WORDS = 8
-"""Vocabulary left to sampling with drafts from n-grams: else made-up weights never repeat
+"""Vocabulary left to sampling with drafts from n-grams: else random weights never repeat
 themselves. [tokens]"""
 HEAD_VOCABULARY = 32_000
 """Rows of an EAGLE-3 head's own LM head, the usual size. (profiles/drafters/eagle3.yaml)

@@ -426,10 +426,10 @@ def _close(plan: Plan, folder: Folder, reasons: list[str], began: float) -> Outc
     engines = [line["started"] for line in lines if "started" in line]
     weights = "real weights" if plan.checkpoint else "routing is simulated"
     limits = [
-        f"made-up weights: times, not text; {weights}",
+        f"random weights: times, not text; {weights}",
         (
-            "drafts of a made-up head are refused: the round is what is measured, the accepted "
-            "length is as it came"
+            "drafts of a head of random weights are refused: the round is what is measured, the "
+            "accepted length is as it came"
         ),
     ]
     machine = {

@@ -5,15 +5,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from math import log
 from typing import TYPE_CHECKING
 
 from advisor.answers.advice import Advice
 from advisor.answers.summary import borrowed_from, stored_curve
-from advisor.catalog.adjustment import Adjustment, change_text
 from advisor.catalog.hardware import model_name
 from advisor.catalog.task_transfer import curve_on_task
-from advisor.physics.components import FACTORS
 from advisor.predict.setup import Setup
 from advisor.prediction import Tier
 from advisor.text import counted
@@ -131,29 +128,8 @@ def accepted_text(advice: Advice) -> str:
     return f"{accepted}: {how}, {curve.dataset}{other}."
 
 
-_NAMED = 2
-"""Constants that a sentence names, those that moved most."""
 _SAME = 0.005
 """A band whose half width moves by less is called the same. [-]"""
-
-
-def refitted_times_text(adjustment: Adjustment) -> str:
-    """Basis of the times of a refitted answer, with the determined constants that the points moved
-    most."""
-    from advisor.measured.refit_result import LEAST_MOVE
-
-    rests_on = f"refitted on {adjustment.n_points} points of yours"
-    if adjustment.learnt is None:
-        return rests_on
-    learnt = {name: adjustment.factors[name] for name in adjustment.learnt}
-    moves = sorted(learnt.items(), key=lambda item: -abs(log(item[1])))
-    changes = [
-        f"{FACTORS[name]} {change_text(factor)}"
-        for name, factor in moves
-        if abs(factor - 1.0) >= LEAST_MOVE
-    ]
-    moved = ", ".join(changes[:_NAMED]) or "no constant that they determine moved by 1% or more"
-    return f"{rests_on} ({moved})"
 
 
 def refit_text(refitted: Advice, shipped: Advice, n_draft: int) -> str:

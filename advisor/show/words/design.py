@@ -298,9 +298,9 @@ def mine_text(space: DesignSpace, today: Costed, own: Costed) -> str:
     if not own.fits:
         return f"{design}: does not fit in memory."
     gain = tpot_gain(space, own)
-    likely = f"likely {gain.low:.2f}–{gain.high:.2f}×"
+    range_text = f"80% range {gain.low:.2f}–{gain.high:.2f}×"
     tpot = f"{1e3 * own.tpot_s:.2f} ms per token"
-    time = f"{gain.value:.2f}× as fast as {expert_counts[1]} ({likely}), {tpot}"
+    time = f"{gain.value:.2f}× as fast as {expert_counts[1]} ({range_text}), {tpot}"
     active = f"{own.active_params / 1e9:.3g} B active, not {today.active_params / 1e9:.3g}"
     return f"{design}: {time}; {active}; {_LOSING[own.losing]} ({quality_text(own.quality)})."
 

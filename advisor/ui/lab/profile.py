@@ -192,7 +192,7 @@ def draw_engine_run(
     st.code(command, language=None, wrap_lines=True)
     first = "" if config is None else f"With {plain(of)}, the model's config.json, in this folder. "
     st.caption(
-        f"{first}It runs vLLM with made-up weights: make engine installs one for processors "
+        f"{first}It runs vLLM with random weights: make engine installs one for processors "
         "(--context 32 there); on a GPU name your own with --engine-python, and --hardware."
     )
     if not runs.engine_python() or runs.refusal(
@@ -209,7 +209,7 @@ def draw_engine_run(
             drafts = st.text_input("Draft lengths K", "0,1,3", key="engine_drafts")
             context = st.text_input("Context", context, key="engine_context")
         st.caption(
-            "vLLM, made-up weights, random drafts, at most 5 min. The rows are kept as "
+            "vLLM, random weights, random drafts, at most 5 min. The rows are kept as "
             f"{plain(scenario.hardware_id)}, the accelerator in the bar: let that be this "
             "machine, and keep it idle."
         )
