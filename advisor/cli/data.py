@@ -656,9 +656,15 @@ def _traffic(scenario: Scenario, traces: tuple[Path, ...]) -> tuple[Setup, Traff
     show_default=True,
     help="Longest draft to show.",
 )
+@click.option("--k", type=click.IntRange(1, 64), help="K of a server whose metrics do not state it.")
 @out.json_option()
 def acceptance(
-    files: tuple[Path, ...], rates: str | None, conditional: bool, k_max: int, as_json: bool
+    files: tuple[Path, ...],
+    rates: str | None,
+    conditional: bool,
+    k_max: int,
+    k: int | None,
+    as_json: bool,
 ) -> None:
     """Accepted length by K from FILE. With BEFORE, an earlier scrape, only what was counted in
     between.
@@ -675,7 +681,7 @@ def acceptance(
     else:
         *before, last = files
         earlier = (before[0].name, read_bytes(before[0])) if before else None
-        measured_rates = read_acceptance_file(last.name, read_bytes(last), earlier, conditional)
+        measured_rates = read_acceptance_file(last.name, read_bytes(last), earlier, conditional, k)
     lengths = measured_rates.accepted_lengths(k_max)
     if as_json:
         names = ("conditional", "n_drafts", "relative_error", "source", "warnings")

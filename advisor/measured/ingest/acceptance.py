@@ -343,7 +343,11 @@ _CURVE = "golden AL"
 
 
 def read_acceptance_file(
-    name: str, data: bytes, earlier: tuple[str, bytes] | None = None, conditional: bool = False
+    name: str,
+    data: bytes,
+    earlier: tuple[str, bytes] | None = None,
+    conditional: bool = False,
+    k: int | None = None,
 ) -> AcceptanceRates:
     """Acceptance by position from a file, recognised by its content.
 
@@ -354,6 +358,7 @@ def read_acceptance_file(
         lengths (YAML).
     earlier : an earlier scrape of the same server; what was counted up to it is taken away.
     conditional : of a list only, as in `rates_from_list`.
+    k : draft length that the server runs, for metrics that do not state it. [-]
 
     Raises
     ------
@@ -371,13 +376,12 @@ def read_acceptance_file(
     if earlier is None and len(text) <= _MAX_LINE and _LIST.fullmatch(text):
         return rates_from_list(text, conditional)
     if "sglang:spec_" in text and "vllm:spec_decode_" not in text:
-        return _from_sglang(name, _counted(name, text, earlier, _SGLANG), source)
+        return _from_sglang(name, _counted(name, text, earlier, _SGLANG), source, k)
     counters = _counted(name, text, earlier, _NAMES)
-    lacking = [
-        counter
-        for counter in (_DRAFTS, _BY_POSITION)
-        if not any(key[0] == counter for key in counters)
-    ]
+    counted = {counter for counter, _ in counters}
+    if {_DRAFT_TOKENS, _ACCEPTED} <= counted and not {_DRAFTS, _BY_POSITION} & counted:
+        return _from_totals(name, counters, f"vLLM metrics, {source}", k)
+    lacking = [counter for counter in (_DRAFTS, _BY_POSITION) if counter not in counted]
     if lacking:
         raise AdvisorError(
             f"{name} has no counter {lacking[0]}; expected the text of GET /metrics of a vLLM "
@@ -477,7 +481,7 @@ def _histograms(records: Iterable[Any], depth: int) -> Iterable[dict[int, float]
                     )
 
 
-def _from_sglang(name: str, counters: Series, source: str) -> AcceptanceRates:
+def _from_sglang(name: str, counters: Series, source: str, k: int | None) -> AcceptanceRates:
     """One accepted length: SGLang counts rounds and tokens. A request's first token is its
     prompt's, of no round."""
     readings = [
@@ -485,35 +489,60 @@ def _from_sglang(name: str, counters: Series, source: str) -> AcceptanceRates:
         for gauge, least in _GAUGES.items()
     ]
     steps, accept_lengths = readings
-    if not steps or min(steps) != max(steps):
+    if k is None and (not steps or min(steps) != max(steps)):
         raise AdvisorError(
-            f"{name} has no single sglang:spec_num_steps above 0, so the accepted length has no K"
+            f"{name} has no single sglang:spec_num_steps above 0, so the accepted length has no K; "
+            "state the server's --speculative-num-steps with --k"
         )
-    k = int(max(steps))
+    k = int(max(steps)) if k is None else k
     tokens = _sum(counters, _TOKENS) - _sum(counters, _REQUESTS)
     calls = _sum(counters, _ROUNDS)
+    source = f"SGLang metrics, {source}"
     if calls > 0 and tokens > 0:
-        length = tokens / calls
-        how = "generation tokens over verification calls"
-        rounds = calls
-    elif accept_lengths:
+        how = f"{source}, from generation tokens over verification calls"
+        return _of_length(name, tokens / calls, k, calls, how)
+    if accept_lengths:
         length = math.fsum(accept_lengths) / len(accept_lengths)
-        how = "the gauge of the last decode batches"
-        rounds = None
-    else:
+        how = f"{source}, from the gauge of the last decode batches"
+        return _of_length(name, length, k, None, how)
+    raise AdvisorError(
+        f"{name} counts no round with drafts; send requests first, then scrape /metrics"
+    )
+
+
+def _from_totals(name: str, counters: Series, source: str, k: int | None) -> AcceptanceRates:
+    """One accepted length of vLLM's releases before 0.9, which count neither rounds nor
+    positions."""
+    if k is None:
+        raise AdvisorError(
+            f"{name} is of a vLLM before 0.9, which does not count rounds, so the accepted length "
+            "has no K; state the server's num_speculative_tokens with --k"
+        )
+    rounds = _sum(counters, _DRAFT_TOKENS) / k
+    if rounds <= 0:
         raise AdvisorError(
             f"{name} counts no round with drafts; send requests first, then scrape /metrics"
         )
+    length = 1.0 + _sum(counters, _ACCEPTED) / rounds
+    return _of_length(name, length, k, rounds, f"{source}, from accepted over drafted tokens")
+
+
+def _of_length(
+    name: str, length: float, k: int, rounds: float | None, source: str
+) -> AcceptanceRates:
+    """Rates of a server that counts one accepted length alone. Raises AdvisorError where K does not
+    fit it."""
     if not 1 < length <= k + 1:
         raise AdvisorError(
             f"{name}: {length:.3g} tokens a round do not fit K = {k}; scrape a server with one K"
         )
     warning = (
-        "SGLang counts no positions: one probability stands for all, bent as measured curves are"
+        "the server counts no positions: one probability stands for all, bent as measured curves "
+        "are"
     )
-    source = f"SGLang metrics, {source}: accepted length {length:.3f} at K = {k}, from {how}"
+    text = f"{source}: accepted length {length:.3f} at K = {k}"
     alpha = float(solve_alpha(length, k))
-    return AcceptanceRates((alpha,) * k, rounds, None, source, (warning,), (length, k))
+    return AcceptanceRates((alpha,) * k, rounds, None, text, (warning,), (length, k))
 
 
 def _from_curve(name: str, text: str) -> AcceptanceRates:
