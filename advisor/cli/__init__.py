@@ -56,6 +56,7 @@ _GROUPS: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
             "predict": ("measure", "Add predicted speedups to a CSV of measured points."),
             "validate": ("measure", "Errors of predictions on measured points."),
             "diagnose": ("data", "Say why a run with speculation is slow."),
+            "doctor": ("doctor", "Ask a running server what it accepts and which K it should run."),
             "acceptance": ("data", "Accepted length by K from vLLM's metrics, or from a list."),
             "trace": ("data", "Fit routing skew and correlation to a routing trace."),
             "profile": (
@@ -106,6 +107,7 @@ _EXAMPLES = {
     **dict.fromkeys(("ingest", "validate", "predict"), _RUNS),
     "fit": f"{_RUNS} --output my.refit",
     "diagnose": "plain.json mtp.json --gpus 8xH200 --model deepseek-v3",
+    "doctor": "http://localhost:8000 --gpus 8xH200",
     "trace": "trace.npy --model deepseek-v3",
 }
 """Arguments that are enough, by command; the others take a model and GPUs."""

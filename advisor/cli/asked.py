@@ -53,7 +53,7 @@ _USUAL_K = 3
 """K of an accepted length that names none: what examples of EAGLE-3 and MTP draft most. Own choice.
 [-]"""
 _PACKED_LOADS = r"\d+x\d+:"
-_ACCEPTANCE = ("accepted_length", "acceptance", "acceptance_preset")
+ACCEPTANCE = ("accepted_length", "acceptance", "acceptance_preset")
 
 
 class _Ascii(click.ParamType):
@@ -276,7 +276,7 @@ class ScenarioCommand(click.Command):
                 for param in self.params
                 if param.required and typed.get(param.name or "") is None
             )
-            _refuse_missing(ctx, values, [f"{param.name} ({param.opts[0]})" for param in open_])
+            refuse_missing(ctx, values, [f"{param.name} ({param.opts[0]})" for param in open_])
             raise click.UsageError(error.format_message(), ctx) from error
 
     def prepare(self, ctx: click.Context) -> None:
@@ -334,7 +334,7 @@ def name_model(ctx: click.Context) -> None:
     """Put the model that stands by its place as --model. Raises AdvisorError where that is typed
     too."""
     if model := ctx.params.pop(_MODEL, None):
-        _say(ctx, "model_id", model, f"{model} names the model already; leave --model out")
+        type_in(ctx, "model_id", model, f"{model} names the model already; leave --model out")
 
 
 def take_scenario(ctx: click.Context) -> dict[str, Any]:
@@ -353,7 +353,7 @@ def scenario_asked(ctx: click.Context) -> Scenario:
         raise AdvisorError("give --scenario or --example, not both")
     assumed: list[str] = ctx.meta.get(ASSUMED, [])
     if file is None and example is None:
-        _refuse_missing(ctx, values)
+        refuse_missing(ctx, values)
         scenario = scenario_from(values, assumed=assumed)
     else:
         base = load_example(example).scenario if example is not None else _from_file(ctx, file)
@@ -371,7 +371,7 @@ def typed_names(ctx: click.Context) -> set[str]:
     return {name for name in ctx.params if ctx.get_parameter_source(name) == typed}
 
 
-def _say(ctx: click.Context, name: str, value: Any, twice: str) -> None:
+def type_in(ctx: click.Context, name: str, value: Any, twice: str = "") -> None:
     """Set a parameter as if it were typed. Raises AdvisorError with `twice` where it is typed."""
     if name in typed_names(ctx):
         raise AdvisorError(twice)
@@ -386,7 +386,7 @@ def place_gpus(ctx: click.Context) -> None:
     spell_out_gpus(ctx)
     if not {"tensor_parallel", "expert_parallel"} & typed_names(ctx):
         node = gpus_of_node(load_hardware(gpus.hardware_id))
-        _say(ctx, "tensor_parallel", usual_tensor_parallel(gpus.n_gpus, node), "")
+        type_in(ctx, "tensor_parallel", usual_tensor_parallel(gpus.n_gpus, node))
         ctx.meta[ASSUMED] = [f"TP {ctx.params['tensor_parallel']}"] if gpus.n_gpus > 1 else []
 
 
@@ -395,7 +395,7 @@ def spell_out_gpus(ctx: click.Context) -> None:
     is typed as well."""
     if isinstance(gpus := ctx.params.get("n_gpus"), GpusOf):
         ctx.params["n_gpus"] = gpus.n_gpus
-        _say(
+        type_in(
             ctx,
             "hardware_id",
             gpus.hardware_id,
@@ -403,7 +403,7 @@ def spell_out_gpus(ctx: click.Context) -> None:
         )
 
 
-def _refuse_missing(
+def refuse_missing(
     ctx: click.Context, values: Mapping[str, Any], needed: Sequence[str] = ()
 ) -> None:
     """Raise click.UsageError with all that `values`, typed or read, and `needed` lack, and a
@@ -533,7 +533,7 @@ def scenario_from(
 ) -> Scenario:
     """Scenario from option values, or `base` changed by them. `assumed` gets what it takes. Raises
     AdvisorError."""
-    acceptance = given_acceptance(*(values.pop(name, None) for name in _ACCEPTANCE))
+    acceptance = given_acceptance(*(values.pop(name, None) for name in ACCEPTANCE))
     changed = {name: value for name, value in values.items() if value is not None}
     if acceptance is not None:
         changed["acceptance"] = acceptance

@@ -656,7 +656,9 @@ def _traffic(scenario: Scenario, traces: tuple[Path, ...]) -> tuple[Setup, Traff
     show_default=True,
     help="Longest draft to show.",
 )
-@click.option("--k", type=click.IntRange(1, 64), help="K of a server whose metrics do not state it.")
+@click.option(
+    "--k", type=click.IntRange(1, 64), help="K of a server whose metrics do not state it."
+)
 @out.json_option()
 def acceptance(
     files: tuple[Path, ...],

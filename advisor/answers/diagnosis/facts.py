@@ -583,8 +583,13 @@ def _from_record(record: Mapping[str, Any]) -> dict[str, Any]:
     numbers = {ours: as_number(record.get(theirs)) for theirs, ours in _FIELDS.items()}
     facts = {name: number for name, number in numbers.items() if number is not None}
     server = record.get("server_info")
-    settings = _facts_of({**server, "_engine": "sglang"}) if isinstance(server, Mapping) else {}
-    return {**{name: value for name, value in settings.items() if value is not None}, **facts}
+    return {**server_facts(server), **facts} if isinstance(server, Mapping) else facts
+
+
+def server_facts(server_info: Mapping[str, Any]) -> dict[str, Any]:
+    """Facts of the arguments that an SGLang server gives of itself."""
+    settings = _facts_of({**server_info, "_engine": "sglang"})
+    return {name: value for name, value in settings.items() if value is not None}
 
 
 def _from_blocks(text: str) -> dict[int, dict[str, Any]]:

@@ -1,0 +1,165 @@
+"""`doctor`: a running server's own acceptance and load, the K that it should run, and the flags to
+change."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from advisor.answers.advice import advise as advise_scenario
+from advisor.answers.diagnosis.facts import server_facts
+from advisor.answers.engines.config import DRAFT_MODEL_PLACEHOLDER
+from advisor.answers.engines.export import needs_draft_model
+from advisor.answers.running import flag_changes, running_facts
+from advisor.catalog.engines import is_release
+from advisor.catalog.models import model_meant
+from advisor.cli import asked
+from advisor.cli import output as out
+from advisor.cli.advise import advice_document
+from advisor.measured.server import ServerReading, read_server, server_at
+from advisor.predict.scenario import Scenario
+from advisor.predict.scenario_fields import FIELDS
+from advisor.prediction import AdvisorError
+from advisor.show.phrases.doctor import BOOK, SLOTS
+from advisor.show.phrases.notes import note_texts
+from advisor.show.phrases.schedule import BOOK as SCHEDULE_BOOK
+from advisor.show.table import matrix
+from advisor.show.words.answer import k_by_batch_table
+
+HEADER_VARIABLE = "MOE_ADVISOR_HEADER"
+
+
+class _DoctorCommand(asked.ScenarioCommand):
+    """A scenario whose model, engine, acceptance and batch a running server states."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params[0] = click.Argument(["url"], metavar="URL")
+
+    def prepare(self, ctx: click.Context) -> None:
+        """Read the server, and put what it states where nothing is typed. Raises AdvisorError."""
+        params = ctx.params
+        gpus = getattr(params["n_gpus"], "hardware_id", params["hardware_id"])
+        asked.refuse_missing(ctx, params | {"model_id": "the server's", "hardware_id": gpus})
+        server = server_at(params.pop("url"), params.pop("header"))
+        seconds = params.pop("seconds")
+        reading = read_server(
+            server,
+            None if params.pop("since_start") else seconds,
+            params.pop("k"),
+            params.pop("served_model"),
+        )
+        typed = asked.typed_names(ctx)
+        for name, value in _stated(reading, typed):
+            if name not in typed:
+                asked.type_in(ctx, name, value)
+        asked.place_gpus(ctx)
+        params["scenario"] = asked.scenario_asked(ctx)
+        params["reading"] = reading
+
+
+def _stated(reading: ServerReading, typed: set[str]) -> Iterator[tuple[str, Any]]:
+    """Options that a server settles, by the names of their parameters."""
+    facts = server_facts(reading.settings) if reading.engine == "sglang" else {}
+    if "model_id" not in typed:
+        model = model_meant(reading.model or "")
+        if model is None:
+            raise AdvisorError(
+                f"{reading.url} serves {reading.model or 'a model without a name'}, which is none "
+                "that is known; name it with --model"
+            )
+        yield "model_id", model
+    yield "engine", reading.engine
+    if is_release(reading.version or ""):
+        yield "engine_version", reading.version
+    if "drafter" in facts:
+        yield "drafter_id", facts["drafter"]
+    if facts.get("data_parallel", 1) == 1 and "tensor_parallel" in facts:
+        yield "tensor_parallel", facts["tensor_parallel"]
+    if not typed & set(asked.ACCEPTANCE):
+        kind = "acceptance" if reading.rates.length is None else "accepted_length"
+        yield kind, reading.rates.text
+    longest = max(reading.k, int(FIELDS["k_max"].default))
+    yield "k_max", longest
+    batch = round(reading.running)
+    if batch < 1 and "batch_size" not in typed:
+        raise AdvisorError(
+            f"no request runs at {reading.url}, so the load is not known; ask while it serves, or "
+            "give --batch"
+        )
+    yield "batch_size", batch
+
+
+@click.command(cls=_DoctorCommand)
+@click.option(
+    "--seconds",
+    type=click.IntRange(1, 3600),
+    default=5,
+    show_default=True,
+    help="Time between the two scrapes.",
+)
+@click.option(
+    "--since-start", is_flag=True, help="One scrape: all that was counted since the start."
+)
+@click.option("--k", type=click.IntRange(1, 64), help="K that runs, where the server does not say.")
+@click.option("--served-model", help="Name of the model, where the page counts several.")
+@click.option(
+    "--header",
+    envvar=HEADER_VARIABLE,
+    help=f"Header to send, `Authorization: Bearer KEY` [default: ${HEADER_VARIABLE}].",
+)
+@out.json_option()
+def doctor(scenario: Scenario, reading: ServerReading, as_json: bool) -> None:
+    """Ask a running vLLM or SGLang server at URL what it accepts, and say which K it should run.
+
+    It reads /metrics twice, --seconds apart, and the settings that the server gives. The model,
+    engine, acceptance and batch are the server's where they are not typed; the GPUs are yours to
+    say.
+    """
+    advice = advise_scenario(scenario)
+    facts = running_facts(advice, reading).facts
+    changes = flag_changes(advice, reading)
+    lengths = reading.rates.accepted_lengths(len(reading.rates.conditional))
+    if as_json:
+        out.print_json(
+            {
+                "server": facts,
+                "says": {slot: BOOK.say(slot, facts) for slot in SLOTS},
+                "acceptance": reading.rates.text,
+                "accepted_lengths": lengths.to_dict("records"),
+                "change": changes,
+                "warnings": reading.rates.warnings,
+                "answer": advice_document(advice),
+            }
+        )
+        return
+    for slot in SLOTS[:2]:
+        out.say(BOOK.say(slot, facts))
+    if reading.rates.length is None:
+        rows = [
+            (k, f"{share:.3f}", f"{length:.2f}")
+            for k, (share, length) in enumerate(
+                zip(reading.rates.conditional, lengths["accepted_length"][1:], strict=True), start=1
+            )
+        ]
+        out.print_table(matrix(("position", "accepted", "accepted length"), rows, "rrr"))
+    out.print_labelled("warning", reading.rates.warnings)
+    out.say(f"\n{BOOK.say('headline', facts)}\n")
+    out.print_table(k_by_batch_table(advice.k_by_batch, scenario.max_tpot_ms is not None))
+    out.say(SCHEDULE_BOOK.say("enough", advice.schedule.facts))
+    if changes:
+        out.say("\nTo run that, change on the launch line:")
+    for check in changes:
+        flag = f"  {check.flag} {shlex.quote(check.wanted)}"
+        click.echo(flag if check.wanted else f"  leave {check.flag} out")
+    out.print_labelled("warning", note_texts(advice.notes))
+    head = (
+        ["--draft-model", DRAFT_MODEL_PLACEHOLDER]
+        if needs_draft_model(advice.setup, reading.engine)
+        else []
+    )
+    words = asked.scenario_words(scenario)
+    out.print_next({"as the engine loads it": ["export", *words, "--output", "out", *head]})
