@@ -147,8 +147,8 @@ class _SameHost(HTTPRedirectHandler):
         """The next request. Raises AdvisorError where it would go elsewhere."""
         if urlsplit(newurl)[:2] != urlsplit(req.full_url)[:2]:
             raise AdvisorError(
-                f"{req.full_url} redirects to another host ({printable(newurl, 120)}), which is not "
-                "followed; give that address if it is the server's"
+                f"{req.full_url} redirects to another host ({printable(newurl, 120)}), which is "
+                "not followed; give that address if it is the server's"
             )
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
@@ -176,8 +176,8 @@ def _body(address: str, answer: HTTPResponse, deadline_s: float) -> bytes:
 def _refusal(address: str, status: int) -> str:
     if status in (401, 403):
         return (
-            f"{address} asks who you are (HTTP {status}); give --header 'Authorization: Bearer KEY', "
-            "or set it in MOE_ADVISOR_HEADER"
+            f"{address} asks for a key (HTTP {status}); give it with --header 'Authorization: "
+            "Bearer KEY', or in MOE_ADVISOR_HEADER"
         )
     if status == 404:
         return (
