@@ -134,6 +134,7 @@ documents: $(VENV)/.dev-ready
 	$(BIN)/python -m tests.golden.pages
 	$(BIN)/python -m tests.golden.reports
 	$(BIN)/python -m tests.golden.readers
+	$(BIN)/python -m tests.golden.formats_page
 	$(BIN)/python -m tests.golden.answers
 	$(BIN)/python -m tests.golden.phrases
 	$(BIN)/python -m tests.golden.engine_exports

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -190,8 +190,12 @@ def from_records(
 
 
 def with_header(score: float, *cells: str) -> Callable[[Sample], float]:
-    """Detection: `score` for text whose header has all these cells."""
-    return lambda sample: score if sample.kind == "text" and {*cells} <= set(sample.header) else 0.0
+    """Detection: `score` for text whose header has all these cells, which stand in its `args`."""
+    return partial(_of_header, cells, score=score)
+
+
+def _of_header(cells: Sequence[str], sample: Sample, score: float) -> float:
+    return score if sample.kind == "text" and {*cells} <= set(sample.header) else 0.0
 
 
 def raw_points(

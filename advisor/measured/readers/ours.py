@@ -43,7 +43,10 @@ _MIN_COLUMNS = 3
 
 
 def detect_template(sample: Sample) -> float:
-    """0.9 for a header with our measured columns, less than any tool's own more specific header."""
+    """0.9 for a header with at least three of our columns, one of them a measurement.
+
+    That is less than any tool's own more specific header.
+    """
     if sample.kind not in ("text", "parquet"):
         return 0.0
     header = table_header(sample)
@@ -178,7 +181,10 @@ def _rescaled(table: FileTable) -> NDArray[np.bool_]:
 # The same columns as JSON: one record per run, by our names, as a script writes them or `--map`
 # makes them.
 def detect_records(sample: Sample) -> float:
-    """0.5 for a record with our measured columns, less than any tool's own."""
+    """0.5 for records with at least three of our columns, one of them a measurement.
+
+    That is less than any tool's own.
+    """
     if not sample.is_json:
         return 0.0
     columns = _understood([str(name) for name in sample.first])
@@ -332,7 +338,7 @@ _MS = 1e-3
 
 
 def detect_table(sample: Sample) -> float:
-    """0.95 when the shape columns and a latency are in the header."""
+    """0.95 for a header with num_tokens, hidden_size, topk, num_experts and a latency."""
     if sample.kind not in ("text", "parquet"):
         return 0.0
     header = table_header(sample)
@@ -370,7 +376,7 @@ _ARGUMENT = re.compile(r"\b(model|tp_size|tp|ep_size|dtype)=('([^']{0,200})'|[0-
 
 
 def detect_log(sample: Sample) -> float:
-    """0.95 when both kinds of line are in the beginning of the text."""
+    """0.95 for lines `Batch size: N, config: ...` followed by `Kernel time: X us`."""
     return (
         0.95
         if sample.kind == "text" and _BATCH.search(sample.head) and _TIME.search(sample.head)

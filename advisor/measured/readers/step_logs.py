@@ -17,6 +17,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -115,8 +116,12 @@ class _Server:
 
 
 def _with_line(pattern: re.Pattern[str]) -> Callable[[Sample], float]:
-    """Detection: 0.97 for text with such a line."""
-    return lambda sample: 0.97 if sample.kind == "text" and pattern.search(sample.text) else 0.0
+    """Detection: 0.97 for text with such a line, whose pattern stands in its `args`."""
+    return partial(_of_line, pattern)
+
+
+def _of_line(pattern: re.Pattern[str], sample: Sample) -> float:
+    return 0.97 if sample.kind == "text" and pattern.search(sample.text) else 0.0
 
 
 def _check_one_engine(ranks: Collection[str | None], example: str) -> None:
