@@ -406,8 +406,10 @@ def spell_out_gpus(ctx: click.Context) -> None:
 def refuse_missing(
     ctx: click.Context, values: Mapping[str, Any], needed: Sequence[str] = ()
 ) -> None:
-    """Raise click.UsageError with all that `values`, typed or read, and `needed` lack, and a
-    command that has it."""
+    """Raise click.UsageError with all that is missing, and a command that has it.
+
+    values : typed or read, by parameter. needed : what else lacks, in words.
+    """
     model = getattr(ctx.command, "asks_model", "the model (MODEL)")
     required = {"model_id": model, "hardware_id": "the GPUs (--gpus or --hardware)"}
     if (gpus := values.get("n_gpus")) is not None:

@@ -105,7 +105,7 @@ class ServerReading:
 
 @dataclass(frozen=True)
 class Server:
-    """Where a server answers, and what is sent along."""
+    """A server by its address, and the headers to send along."""
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -130,7 +130,7 @@ class Server:
             ) from error
 
     def json(self, path: str) -> Mapping[str, Any]:
-        """A page's JSON object; empty where the server has no such page."""
+        """A page's JSON object. Empty where the server has no such page."""
         try:
             document = read_json(self.page(path).decode("utf-8", errors="replace"))
         except (AdvisorError, ValueError):
@@ -222,7 +222,7 @@ def read_server(
     served: str | None = None,
     wait: Callable[[float], None] = time.sleep,
 ) -> ServerReading:
-    """What a server does: acceptance, load and settings.
+    """Read a server's acceptance, load and settings.
 
     seconds : between two scrapes; None: one scrape, counted since the start. [s]
     k : draft length, where the server does not state it. [tokens]

@@ -48,6 +48,15 @@ def test_what_is_a_users_own_is_not_kept_in_the_shared_caches(private: dict[str,
     assert own.is_private
 
 
+def test_one_file_alone_asks_another_machine() -> None:
+    asks = re.compile(
+        r"^(?:import|from) (?:urllib\.request|http\.client|socket|requests|httpx)", re.M
+    )
+    modules = (ROOT / "advisor").rglob("*.py")
+    asking = {path.name for path in modules if asks.search(path.read_text(encoding="utf-8"))}
+    assert asking == {"server.py"}
+
+
 def test_the_app_is_served_to_this_machine_alone_and_hides_errors() -> None:
     config = (ROOT / ".streamlit/config.toml").read_text(encoding="utf-8")
     assert 'address = "127.0.0.1"' in config

@@ -160,6 +160,9 @@ def test_files_of_a_folder_may_be_given_a_batch_each():
         AdvisorError, match=r"names 2 values for 3 files that lack it \(5.csv, 6.csv, 7.csv\)"
     ):
         complete(whole, {"batch_size": "8,16"})
+    more = [read_upload(f"{ms}.csv", NO_BATCH.format(ms, ms - 1).encode()) for ms in range(5, 11)]
+    with pytest.raises(AdvisorError, match=r"\(5.csv, 6.csv, 7.csv, 8.csv, 9.csv\.\.\.\)"):
+        complete(combine(more), {"batch_size": "8,16"})
     some = combine([complete(tables[0], {"batch_size": 8}), *tables[1:]])
     assert complete(some, {"batch_size": "16 32"}).frame["batch_size"].tolist() == [
         8,

@@ -234,6 +234,8 @@ def test_a_finished_sweep_shows_findings_bandwidth_and_the_held_out_chart() -> N
         "Measured rows": "52",
         "Copy bandwidth": "30.0 GB/s",
     }
+    downloads = test.get("download_button")
+    assert [item.proto.id.endswith("-profile_zip") for item in downloads].count(True) == 1
     assert "made-up numbers for a test" in texts(test)
     fit = fit_sweep(read_sweep(run.folder))[0]
     assert f"mean error {fit.mean_ratio_error:.1%}" in test.get("plotly_chart")[0].proto.alt

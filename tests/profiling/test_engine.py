@@ -360,6 +360,32 @@ def test_the_routing_handed_out_follows_the_advisors_own_law(routing: str) -> No
     )
 
 
+def test_a_table_that_a_graph_went_through_is_counted_beside_one_that_python_was_asked_for() -> (
+    None
+):
+    strategy = Strategy(routing_parameters("uniform"), 0)
+    target = SimpleNamespace(shape=(32, 64), device=None)
+    drafter = SimpleNamespace(shape=(8, 16), device=None)
+    for tokens, logits in ((32, target), (8, drafter)):
+        strategy.route_tokens(SimpleNamespace(shape=(tokens, 8), device=None), logits, 4)
+    strategy.prepare(8, 4)
+    strategy.route_tokens(SimpleNamespace(shape=(8, 8), device=None), drafter, 4)
+    strategy.tables[64, 4].take(32)  # as a captured graph does: no call reaches Python
+    assert len(strategy.counted(32)) == 1
+
+
+def test_rows_are_made_of_lines_that_stay_as_they_were() -> None:
+    written: list[dict[str, object]] = [
+        {"started": {"engine_version": "0.0.1", "tensor_parallel": 2}},
+        *lines([0.010, 0.0105, 0.011], [0.005] * 4, 14.5),
+        {"ended": {"captured": 1}},
+    ]
+    before = json.dumps(written)
+    row = runner.rows_of(plan(batches=(1,), drafts=(3,)), written)[0]  # type: ignore[arg-type]
+    assert json.dumps(written) == before
+    assert (row["engine_version"], row["gpu_count"], row["captured"]) == ("0.0.1", 2, 1)
+
+
 def test_a_run_says_its_price_first_and_what_to_do_with_it_last(
     engine: Path,
     tmp_path: Path,

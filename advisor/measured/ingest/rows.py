@@ -457,7 +457,7 @@ def _one_a_file(rows: Measured, name: str, value: Any) -> pd.Series | None:
         return None
     if len(parts) != len(files):
         file_names = ", ".join(source.file_name for source in files[:_LINES_NAMED]) + (
-            "..." if len(files) > 5 else ""
+            "..." if len(files) > _LINES_NAMED else ""
         )
         raise AdvisorError(
             f"{name}={shorten(value)!r} names {len(parts)} values for {len(files)} files that "

@@ -99,8 +99,7 @@ _WHOLE = 0.02
 
 
 def detect_log(sample: Sample) -> float:
-    """0.95 for text with the title PERFORMANCE OVERVIEW and a line `Total Output Throughput
-    (tokens/sec): X`."""
+    """0.95 for text with the title PERFORMANCE OVERVIEW and its Total Output Throughput."""
     if sample.kind != "text" or len(sample.data) > MAX_TEXT_LOG_BYTES:
         return 0.0
     return (

@@ -157,10 +157,11 @@ class Strategy:
         """Distinct experts of each layer's call that carried `tokens` tokens since the last count.
         [-]
 
-        Under a captured graph no call reaches Python: then the rows that the device went through
-        are counted.
+        Under a captured graph no call of a table reaches Python: then the rows that the device went
+        through are counted, whatever other tables were asked for.
         """
         calls = self.calls
+        called = {table for table, _ in calls}
         self.calls = []
         touched_counts = []
         for table, count in calls:
@@ -169,7 +170,7 @@ class Strategy:
             table.counted_to += count
         for table in self.tables.values():
             place = int(table.place[0])
-            if not calls:
+            if table not in called:
                 starts = range(table.counted_to, place - tokens + 1, tokens)
                 touched_counts += [table.touched(start, tokens) for start in starts]
             table.counted_to = place

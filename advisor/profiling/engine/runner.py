@@ -369,10 +369,8 @@ def _blame(folder: Folder, since: int, ended: str) -> None:
 def rows_of(plan: Plan, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """One row for each cell of the plan. A step time that is not to be fitted has a status other
     than ok."""
-    engine_facts: dict[str, Any] = next(
-        (line["started"] for line in reversed(lines) if "started" in line), {}
-    )
-    engine_facts |= next((line["ended"] for line in reversed(lines) if "ended" in line), {})
+    newest = {name: line[name] for line in lines for name in ("started", "ended") if name in line}
+    engine_facts: dict[str, Any] = {**newest.get("started", {}), **newest.get("ended", {})}
     rows = []
     for cell in plan.cells:
         facts = cell_facts(plan, cell, lines)

@@ -133,7 +133,7 @@ def _summary(run: ProfilerRun, sweep: ProfilerSweep) -> None:
         chart = ratio_chart(fit)
         show_plot(chart, f"ratio_{order}")
         st.caption(chart.alt)
-    download("Download (zip)", runs.archive(run), f"{run.name}.zip", "application/zip")
+    download("Download (zip)", runs.archive(run), f"{run.name}.zip", "profile_zip")
     text, why = attempt(runs.accelerator_of, sweep)
     st.button(
         "Predict with this machine",
