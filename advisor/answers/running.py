@@ -6,7 +6,7 @@ Decides nothing of its own: K is the answer's (`outcome`), the gain that of the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -31,8 +31,7 @@ class Running:
     """Facts of a running server beside its answer. None is unknown."""
 
     engine: str
-    """Name of the engine as readers know it."""
-    version: str | None
+    """Name of the engine as readers know it, with its release where that is known."""
     url: str
     k_now: int
     """K that it runs. [tokens]"""
@@ -74,7 +73,6 @@ FLAGS: Flags = {
     "same": ("k", "==", "k_now"),
     "off": ("k", "==", 0),
     "small": ("gain", "<", WORTH_IT),
-    "versioned": ("version", "known", None),
     "several": ("engines", ">", 1),
     "rated": ("tpot_ms", "known", None),
     "counted": ("rounds", "known", None),
@@ -97,27 +95,32 @@ def running_facts(advice: Advice, reading: ServerReading) -> Running:
     if k == 0:  # against the baseline the range is that of every speedup (decision 0043)
         low = 1.0 / curve.high[row, now]
         high = 1.0 / curve.low[row, now]
-    counted_k = len(reading.rates.conditional)
-    tok_per_s = reading.tok_per_s
+    load = reading.load
+    tpot_s = load.running / load.tok_per_s if load.tok_per_s else 0.0
+    name = load_engine(reading.engine).name
+    server: dict[str, Any] = {
+        "engine": f"{name} {reading.version or ''}".strip(),
+        "url": reading.url,
+        "running": load.running,
+        "engines": load.engines,
+        "tok_per_s": load.tok_per_s,
+        "seconds": reading.seconds,
+    }
+    gains = {"gain": ratio, "low": min(float(low), ratio), "high": max(float(high), ratio)}
+    length: dict[str, Any] = {
+        "length": 1.0 + float(np.cumprod(reading.rates.conditional).sum()),
+        "length_k": len(reading.rates.conditional),
+        "rounds": reading.rates.n_drafts,
+        **{name: factor - 1.0 for name, factor in gains.items()},
+    }
     return Running(
-        engine=load_engine(reading.engine).name,
-        version=reading.version,
-        url=reading.url,
+        **server,
+        **length,
         k_now=reading.k,
         k=k,
         batch=advice.scenario.batch_size,
-        running=reading.running,
-        engines=reading.engines,
-        tok_per_s=tok_per_s,
-        tpot_ms=reading.running / tok_per_s * 1e3 if tok_per_s and reading.running else None,
+        tpot_ms=tpot_s * 1e3 or None,
         predicted_ms=float(curve.tpot_s[row, now]) * 1e3,
-        length=1.0 + float(np.cumprod(reading.rates.conditional).sum()),
-        length_k=counted_k,
-        rounds=reading.rates.n_drafts,
-        seconds=reading.seconds,
-        gain=ratio - 1.0,
-        low=min(float(low), ratio) - 1.0,
-        high=max(float(high), ratio) - 1.0,
     )
 
 
@@ -130,20 +133,12 @@ def flag_changes(advice: Advice, reading: ServerReading) -> tuple[FlagCheck, ...
     last = advice.to_serve[-1].batch_end
     now = _launch_line(advice, static_ranges(advice.values, reading.k, last), reading)
     then = _launch_line(advice, advice.to_serve, reading)
-    gone = [check for check in check_line(now, then) if check.verdict == "keep"]
-    changed = [check for check in check_line(now, then) if check.verdict in ("change", "set")]
-    return (*changed, *gone)
+    return tuple(check for check in check_line(now, then) if check.verdict != "same")
 
 
 def _launch_line(advice: Advice, ranges: Sequence[KRange], reading: ServerReading) -> str:
-    placeholder = (
-        DRAFT_MODEL_PLACEHOLDER if needs_draft_model(advice.setup, reading.engine) else None
-    )
-    settings: Mapping[str, Any] = reading.settings
-    head = settings.get("speculative_draft_model_path")
+    has_head = needs_draft_model(advice.setup, reading.engine)
+    head = reading.settings.get("speculative_draft_model_path", DRAFT_MODEL_PLACEHOLDER)
     return export_scenario(
-        advice.setup,
-        ranges,
-        reading.engine,
-        draft_model=head if isinstance(head, str) else placeholder,
+        advice.setup, ranges, reading.engine, draft_model=str(head) if has_head else None
     ).launch_line

@@ -84,7 +84,7 @@ def _stated(reading: ServerReading, typed: set[str]) -> Iterator[tuple[str, Any]
         yield kind, reading.rates.text
     longest = max(reading.k, int(FIELDS["k_max"].default))
     yield "k_max", longest
-    batch = round(reading.running)
+    batch = round(reading.load.running)
     if batch < 1 and "batch_size" not in typed:
         raise AdvisorError(
             f"no request runs at {reading.url}, so the load is not known; ask while it serves, or "

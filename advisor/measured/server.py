@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import re
 import time
+from collections import ChainMap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.client import HTTPException, HTTPMessage, HTTPResponse
 from math import fsum
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
@@ -28,55 +29,57 @@ from advisor.measured.ingest.acceptance import (
     read_acceptance_file,
 )
 from advisor.prediction import AdvisorError
-from advisor.text import printable, read_json
+from advisor.text import counted, printable, read_json
 
 TIMEOUT_S = 10.0
 """How long a page may take in all, and the server to answer. [s]"""
 _HEADER = re.compile(r"([A-Za-z0-9-]{1,64}):[ \t]*([\x21-\x7e][\x20-\x7e]{0,4095})")
-_MODEL = re.compile(r'[{,](?:model_name|name)="((?:[^"\\]|\\.)*)"')
+_MODEL = re.compile(
+    r'^(?:vllm|sglang):.*?[{,](?:model_name|name)="((?:[^"\\]|\\.)*)"', re.MULTILINE
+)
 _RANKS = ("tp_rank", "pp_rank", "moe_ep_rank")
 """Labels of ranks that work on the same requests, each of which may report all of them."""
 
 
-@dataclass(frozen=True)
-class EnginePages:
+class EnginePages(NamedTuple):
     """Names of an engine's metrics and pages, those of the newest release first."""
 
     running: tuple[str, ...]
     """Gauge of the requests that decode."""
     generated: str
     """Counter of output tokens, `_total` left out."""
-    rate: str | None
-    """Gauge of output tokens per second; None where the counter moves with every step."""
+    rate: str
+    """Gauge of output tokens per second; empty where the counter moves with every step."""
     settings: tuple[str, ...]
-    """JSON of the server's arguments."""
-    version: str
-    """JSON whose `version` is the release."""
-    speculation: tuple[str, ...]
-    """Beginnings of the metrics of speculation."""
+    """JSON of what the server says of itself."""
 
 
 PAGES: Mapping[str, EnginePages] = {
     "vllm": EnginePages(
-        running=("vllm:num_requests_running",),
-        generated="vllm:generation_tokens",
-        rate=None,
-        settings=("/v1/models",),
-        version="/version",
-        speculation=("vllm:spec_decode_num_",),
+        ("vllm:num_requests_running",), "vllm:generation_tokens", "", ("/v1/models", "/version")
     ),
+    # num_requests_running before 0.4, get_server_info before 0.5.11; the counter moves when a
+    # request ends.
     "sglang": EnginePages(
-        # num_requests_running before 0.4.
-        running=("sglang:num_running_reqs", "sglang:num_requests_running"),
-        generated="sglang:generation_tokens",
-        # Its counter moves when a request ends.
-        rate="sglang:gen_throughput",
-        # get_server_info before 0.5.11.
-        settings=("/server_info", "/get_server_info"),
-        version="/server_info",
-        speculation=("sglang:spec_",),
+        ("sglang:num_running_reqs", "sglang:num_requests_running"),
+        "sglang:generation_tokens",
+        "sglang:gen_throughput",
+        ("/server_info", "/get_server_info"),
     ),
 }
+
+
+class Load(NamedTuple):
+    """Requests and tokens of a page, over its engines."""
+
+    running: float
+    """Requests that decode. [-]"""
+    engines: int
+    """Engines, or data-parallel ranks. [-]"""
+    tokens: float
+    """Output tokens counted since the start. [tokens]"""
+    tok_per_s: float | None
+    """Output of all requests; None where one scrape does not tell. [tokens/s]"""
 
 
 @dataclass(frozen=True)
@@ -93,12 +96,8 @@ class ServerReading:
     rates: AcceptanceRates
     k: int
     """Draft length: of --k, else the positions that it counts, or its steps. [tokens]"""
-    running: float
-    """Requests that decode, mean of the scrapes, over all engines of the page. [-]"""
-    engines: int
-    """Engines, or data-parallel ranks, of the page. [-]"""
-    tok_per_s: float | None
-    """Output tokens of all requests; None where one scrape does not tell. [tokens/s]"""
+    load: Load
+    """Mean of the scrapes."""
     seconds: float | None
     """Between the scrapes; None: counted since the server's start. [s]"""
 
@@ -121,7 +120,7 @@ class Server:
             ) as answer:
                 return _body(address, answer, deadline_s)
         except HTTPError as error:
-            raise AdvisorError(_refusal(address, error.code)) from error
+            raise _refusal(address, error.code) from error
         except (OSError, HTTPException) as error:
             cause = getattr(error, "reason", None) or error
             raise AdvisorError(
@@ -129,13 +128,13 @@ class Server:
                 "is the server up, and is this its address?"
             ) from error
 
-    def json(self, path: str) -> Mapping[str, Any]:
+    def json(self, path: str) -> dict[str, Any]:
         """A page's JSON object. Empty where the server has no such page."""
         try:
             document = read_json(self.page(path).decode("utf-8", errors="replace"))
         except (AdvisorError, ValueError):
             return {}
-        return document if isinstance(document, Mapping) else {}
+        return document if isinstance(document, dict) else {}
 
 
 class _SameHost(HTTPRedirectHandler):
@@ -173,18 +172,15 @@ def _body(address: str, answer: HTTPResponse, deadline_s: float) -> bytes:
     return b"".join(pieces)
 
 
-def _refusal(address: str, status: int) -> str:
-    if status in (401, 403):
-        return (
-            f"{address} asks for a key (HTTP {status}); give it with --header 'Authorization: "
-            "Bearer KEY', or in MOE_ADVISOR_HEADER"
-        )
-    if status == 404:
-        return (
-            f"{address} is not there (HTTP 404); give the server's own address, and start SGLang "
-            "with --enable-metrics"
-        )
-    return f"{address} answers HTTP {status}; is this the address of the server itself?"
+def _refusal(address: str, status: int) -> AdvisorError:
+    remedy = {
+        401: "give its key with --header 'Authorization: Bearer KEY', or in MOE_ADVISOR_HEADER",
+        403: "give its key with --header 'Authorization: Bearer KEY', or in MOE_ADVISOR_HEADER",
+        404: "give the server's own address, and start SGLang with --enable-metrics",
+    }
+    return AdvisorError(
+        f"{address} answers HTTP {status}; {remedy.get(status, 'is this the server itself?')}"
+    )
 
 
 def server_at(url: str, header: str | None = None) -> Server:
@@ -237,14 +233,14 @@ def read_server(
     pages = PAGES[engine]
     started_s = time.monotonic()
     last = first
-    elapsed_s = None
+    elapsed_s = 0.0
     if seconds is not None:
         wait(seconds)
         last = _metrics(server, served)
         elapsed_s = time.monotonic() - started_s
-    settings = _settings(server, pages)
+    settings = dict(ChainMap(*map(server.json, pages.settings)))
     if "speculative_algorithm" in settings and not settings["speculative_algorithm"]:
-        raise AdvisorError(_no_speculation(address))
+        raise _no_speculation(address)
     stated_k = _steps(settings) if k is None else k
     earlier = None if seconds is None else (f"{address} {seconds:g} s before", first.encode())
     rates = read_acceptance_file(address, last.encode(), earlier, k=stated_k)
@@ -253,30 +249,24 @@ def read_server(
         raise AdvisorError(
             f"--k {k}, but {address} counts {counted_k} draft positions; leave --k out"
         )
-    loads = [_load(address, text, pages) for text in (first, last)]
-    generated = loads[1].generated - loads[0].generated
-    rate = None if elapsed_s is None else generated / elapsed_s
+    version = settings.get("version")
+    before = _load(address, first, pages)
+    now = _load(address, last, pages)
+    rate = now.tok_per_s
+    if elapsed_s > 0.0 and not pages.rate:
+        rate = (now.tokens - before.tokens) / elapsed_s
+    load = now._replace(running=(before.running + now.running) / 2.0, tok_per_s=rate or None)
     return ServerReading(
         url=server.url,
         engine=engine,
-        version=_version(server, pages, settings),
-        model=_model(settings) or next(iter(_models_of(last)), None),
+        version=version if isinstance(version, str) else None,
+        model=_model(settings) or next(iter(_MODEL.findall(last)), None),
         settings=settings,
         rates=rates,
         k=counted_k if k is None else k,
-        running=fsum(load.running for load in loads) / 2.0,
-        engines=loads[1].engines,
-        tok_per_s=(loads[1].rate if pages.rate else rate) or None,
+        load=load,
         seconds=seconds,
     )
-
-
-@dataclass(frozen=True)
-class _Load:
-    running: float
-    engines: int
-    generated: float
-    rate: float
 
 
 def _metrics(server: Server, served: str | None) -> str:
@@ -287,31 +277,17 @@ def _metrics(server: Server, served: str | None) -> str:
         raise AdvisorError(
             f"{address} {'is empty' if not text else 'ends in the middle of a line'}; ask again"
         )
-    models = _models_of(text)
-    if served is not None and served not in models:
-        raise AdvisorError(
-            f"{address} counts no model {printable(served, 60)!r}; it counts "
-            f"{', '.join(printable(name, 60) for name in models) or 'none by name'}"
-        )
-    if served is None and len(models) > 1:
+    models = list(dict.fromkeys(_MODEL.findall(text)))
+    if served is None and len(models) <= 1:
+        return text
+    if served not in models:
         names = ", ".join(printable(name, 60) for name in models[:6])
         raise AdvisorError(
-            f"{address} counts {len(models)} models ({names}); say which with --served-model"
+            f"{address} counts {counted(len(models), 'model')} ({names}); name one with "
+            "--served-model"
         )
-    if served is None:
-        return text
     lines = text.splitlines(keepends=True)
-    return "".join(line for line in lines if _model_in(line) in (None, served))
-
-
-def _model_in(line: str) -> str | None:
-    match = _MODEL.search(line) if line.startswith(("vllm:", "sglang:")) else None
-    return None if match is None else match[1]
-
-
-def _models_of(text: str) -> tuple[str, ...]:
-    models = map(_model_in, text.split("\n"))
-    return tuple(dict.fromkeys(model for model in models if model))
+    return "".join(line for line in lines if _MODEL.findall(line) in ([], [served]))
 
 
 def _engine_of(address: str, text: str) -> str:
@@ -320,14 +296,13 @@ def _engine_of(address: str, text: str) -> str:
         raise AdvisorError(
             f"{address} is no metrics page of vLLM or SGLang; give the address of the server itself"
         )
-    beginnings = PAGES[engine].speculation
-    if not re.search(rf"^(?:{'|'.join(beginnings)})", text, re.MULTILINE):
-        raise AdvisorError(_no_speculation(address))
+    if not re.search(rf"^{engine}:spec_", text, re.MULTILINE):
+        raise _no_speculation(address)
     return engine
 
 
-def _no_speculation(address: str) -> str:
-    return (
+def _no_speculation(address: str) -> AdvisorError:
+    return AdvisorError(
         f"{address} counts no speculation: the server drafts nothing, so there is no acceptance to "
         "read; `advisor advise MODEL --gpus 8xH200 --batch 32` says what it would gain"
     )
@@ -342,18 +317,13 @@ def _steps(settings: Mapping[str, Any]) -> int | None:
     return verified - 1 if isinstance(verified, int) and verified > 1 else None
 
 
-def _load(address: str, text: str, pages: EnginePages) -> _Load:
-    """Requests and tokens of a page, over its engines."""
-    names = [*pages.running, pages.generated, *([pages.rate] if pages.rate else [])]
+def _load(address: str, text: str, pages: EnginePages) -> Load:
+    names = [*pages.running, pages.generated, *filter(None, [pages.rate])]
     series = parse_metrics(address, text, names)
-    by_name = {name: _by_engine(series, name) for name in names}
-    running = next((by_name[name] for name in pages.running if by_name[name]), [])
-    return _Load(
-        running=fsum(running),
-        engines=len(running),
-        generated=fsum(by_name[pages.generated]),
-        rate=fsum(by_name[pages.rate]) if pages.rate else 0.0,
-    )
+    running = next(filter(None, (_by_engine(series, name) for name in pages.running)), [])
+    generated = fsum(_by_engine(series, pages.generated))
+    rate = fsum(_by_engine(series, pages.rate)) or None
+    return Load(fsum(running), len(running), generated, rate)
 
 
 def _by_engine(series: Series, name: str) -> list[float]:
@@ -366,20 +336,11 @@ def _by_engine(series: Series, name: str) -> list[float]:
     return list(engines.values())
 
 
-def _settings(server: Server, pages: EnginePages) -> Mapping[str, Any]:
-    documents = map(server.json, pages.settings)
-    return next((document for document in documents if document), {})
-
-
 def _model(settings: Mapping[str, Any]) -> str | None:
     """The checkpoint that SGLang's arguments or vLLM's list of models names."""
     listed = settings.get("data")
-    first = listed[0] if isinstance(listed, list) and listed else settings
-    names = first if isinstance(first, Mapping) else {}
+    names = listed[0] if isinstance(listed, list) and listed else settings
+    if not isinstance(names, Mapping):
+        return None
     model = names.get("model_path") or names.get("root") or names.get("id")
     return model if isinstance(model, str) else None
-
-
-def _version(server: Server, pages: EnginePages, settings: Mapping[str, Any]) -> str | None:
-    version = settings.get("version") or server.json(pages.version).get("version")
-    return version if isinstance(version, str) else None

@@ -49,8 +49,10 @@ def test_what_it_prints_has_positions_k_by_batch_and_flags(run: Run) -> None:
     with serving(engine("vllm_before.txt")) as fake:
         status, text, _ = run("doctor", fake.url, *GPUS, "--batch", "300")
     assert status == 0
-    assert "Accepted length 2.42 at K = 3: 100,000 rounds since the start." in flat(text)
-    assert "position  accepted  accepted length" in text
+    assert ["position", "accepted", "accepted", "length"] in [
+        line.split() for line in text.splitlines()
+    ]
+    assert "100,000 rounds" in flat(text)
     assert "mean speedup" in text
     # Below K = 3 from some batch on, by the table above: the flag holds another K, or a table.
     flag = next(line for line in text.splitlines() if "--speculative-config" in line)
@@ -151,8 +153,7 @@ def test_flags_that_change_are_those_of_the_export() -> None:
 
 
 EXAMPLE = Running(
-    engine="vLLM",
-    version="0.33.0",
+    engine="vLLM 0.33.0",
     url="http://h",
     k_now=3,
     k=2,
@@ -191,7 +192,7 @@ EXAMPLE = Running(
         ),
         (
             "server",
-            {"version": None, "engines": 2, "tpot_ms": None},
+            {"engine": "vLLM", "engines": 2, "tpot_ms": None},
             "vLLM at http://h runs 31.5 requests at K = 3 (2 engines, summed).",
         ),
         ("length", {}, "Accepted length 2.45 at K = 3: 4,000 rounds in 5 s."),

@@ -3,6 +3,7 @@ is not what it should be."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from itertools import count
 
@@ -41,14 +42,14 @@ def test_vllm_counts_what_came_between_two_scrapes(monkeypatch: pytest.MonkeyPat
     assert reading.rates.conditional == pytest.approx((0.7, 1900 / 2800, 1100 / 1900))
     assert (reading.k, reading.engine, reading.version) == (3, "vllm", "0.33.0")
     assert reading.model == "deepseek-ai/DeepSeek-V3"
-    assert (reading.running, reading.engines) == (32, 1)
-    assert reading.tok_per_s == pytest.approx(9800 / 5)
+    assert (reading.load.running, reading.load.engines) == (32, 1)
+    assert reading.load.tok_per_s == pytest.approx(9800 / 5)
 
 
 def test_one_scrape_counts_from_the_start_and_knows_no_rate() -> None:
     reading = read(engine("vllm_before.txt"))
     assert reading.rates.n_drafts == 100_000
-    assert reading.tok_per_s is None
+    assert reading.load.tok_per_s is None
     assert reading.seconds is None
 
 
@@ -56,17 +57,18 @@ def test_engines_of_one_page_are_summed() -> None:
     pages = engine("vllm_two_engines_before.txt", "vllm_two_engines_after.txt")
     reading = read(pages, 5)
     assert reading.rates.n_drafts == 8000
-    assert (reading.running, reading.engines) == (62, 2)
+    assert (reading.load.running, reading.load.engines) == (62, 2)
 
 
 def test_of_several_models_one_is_asked_for() -> None:
     text = refusal(engine("vllm_two_models.txt"))
-    assert "2 models (deepseek-ai/DeepSeek-V3, Qwen/Qwen3-30B-A3B)" in text
-    assert "--served-model" in text
+    assert re.search(
+        r"2 models \(deepseek-ai/DeepSeek-V3, Qwen/Qwen3-30B-A3B\).*--served-model", text
+    )
     reading = read(engine("vllm_two_models.txt", more={}), served="Qwen/Qwen3-30B-A3B")
     assert reading.rates.n_drafts == 500
-    assert (reading.k, reading.running, reading.model) == (2, 2, "Qwen/Qwen3-30B-A3B")
-    assert "counts no model 'chat'" in refusal(engine("vllm_two_models.txt"), served="chat")
+    assert (reading.k, reading.load.running, reading.model) == (2, 2, "Qwen/Qwen3-30B-A3B")
+    assert "2 models" in refusal(engine("vllm_two_models.txt"), served="chat")
 
 
 def test_vllm_before_0_9_needs_k() -> None:
@@ -83,12 +85,12 @@ def test_sglang_gives_one_length_its_arguments_and_a_rate() -> None:
     assert reading.rates.length == (pytest.approx(2.6), 3)
     assert (reading.engine, reading.version, reading.k) == ("sglang", "0.5.23", 3)
     assert reading.settings["tp_size"] == 8
-    assert reading.tok_per_s == 1200.0
+    assert reading.load.tok_per_s == 1200.0
 
 
 def test_ranks_on_the_same_requests_count_once() -> None:
     reading = read(engine("sglang_two_ranks.txt", more=SGLANG))
-    assert (reading.running, reading.engines, reading.tok_per_s) == (32, 2, 1500.0)
+    assert (reading.load.running, reading.load.engines, reading.load.tok_per_s) == (32, 2, 1500.0)
 
 
 def test_sglang_s_old_names_take_k_from_its_arguments_or_ask() -> None:
@@ -100,11 +102,11 @@ def test_sglang_s_old_names_take_k_from_its_arguments_or_ask() -> None:
     ):
         reading = read(answers, k=k)
         assert reading.rates.length == (2.61, 3)
-        assert reading.running == 24
+        assert reading.load.running == 24
 
 
 def test_k_beyond_the_counted_positions_is_refused() -> None:
-    assert "3 draft positions" in refusal(engine("vllm_after.txt"), k=5)
+    assert "draft positions" in refusal(engine("vllm_after.txt"), k=5)
     assert read(engine("vllm_after.txt"), k=2).k == 2
 
 
@@ -134,7 +136,7 @@ def test_a_page_that_is_none_is_refused_with_what_to_do(
 
 def test_a_restart_between_the_scrapes_and_an_idle_server_are_said() -> None:
     assert "restarted" in refusal(engine("vllm_after.txt", "vllm_before.txt"), 5)
-    assert "send requests first" in refusal(engine("vllm_after.txt", "vllm_after.txt"), 5)
+    assert "no round" in refusal(engine("vllm_after.txt", "vllm_after.txt"), 5)
 
 
 def test_a_page_larger_than_any_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,16 +21,16 @@ PHRASES = (
         "Draft {k:tokens} instead of {k_now} at batch {batch:int}: {gain:pct} faster {range}.",
     ),
     Phrase("range", "", "(80% range {low:pct} to {high:pct})"),
-    Phrase("server", "versioned", "{engine} {version} at {url} {load}"),
-    Phrase("server", "", "{engine} at {url} {load}"),
-    Phrase("load", "rated", "runs {running:3} requests at K = {k_now}{engines_summed}: {speed}."),
-    Phrase("load", "", "runs {running:3} requests at K = {k_now}{engines_summed}."),
-    Phrase("engines_summed", "several", " ({engines} engines, summed)"),
     Phrase(
-        "speed",
-        "",
-        "{tok_per_s:int} tokens/s, {tpot_ms:3} ms per token; predicted {predicted_ms:3} ms",
+        "server",
+        "rated",
+        "{engine} at {url} runs {running:3} requests at K = {k_now}{engines_summed}: "
+        "{tok_per_s:int} tokens/s, {tpot_ms:3} ms per token; predicted {predicted_ms:3} ms.",
     ),
+    Phrase(
+        "server", "", "{engine} at {url} runs {running:3} requests at K = {k_now}{engines_summed}."
+    ),
+    Phrase("engines_summed", "several", " ({engines} engines, summed)"),
     Phrase("length", "", "Accepted length {length:x2} at K = {length_k}{counted_in}."),
     Phrase("counted_in", "counted since_start", ": {rounds:int} rounds since the start"),
     Phrase("counted_in", "counted", ": {rounds:int} rounds in {seconds:g} s"),
