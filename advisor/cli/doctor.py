@@ -5,20 +5,20 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 import click
 
 from advisor.answers.advice import advise as advise_scenario
 from advisor.answers.diagnosis.facts import server_facts
-from advisor.answers.engines.config import DRAFT_MODEL_PLACEHOLDER
-from advisor.answers.engines.export import needs_draft_model
 from advisor.answers.running import flag_changes, running_facts
 from advisor.catalog.engines import is_release
 from advisor.catalog.models import model_meant
 from advisor.cli import asked
 from advisor.cli import output as out
 from advisor.cli.advise import advice_document
+from advisor.cli.runtime import export_words
 from advisor.measured.server import ServerReading, read_server, server_at
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import FIELDS
@@ -139,12 +139,9 @@ def doctor(scenario: Scenario, reading: ServerReading, as_json: bool) -> None:
     for slot in SLOTS[:2]:
         out.say(BOOK.say(slot, facts))
     if reading.rates.length is None:
-        rows = [
-            (k, f"{share:.3f}", f"{length:.2f}")
-            for k, (share, length) in enumerate(
-                zip(reading.rates.conditional, lengths["accepted_length"][1:], strict=True), start=1
-            )
-        ]
+        shares = map("{:.3f}".format, reading.rates.conditional)
+        tokens = map("{:.2f}".format, lengths["accepted_length"][1:])
+        rows = list(zip(count(1), shares, tokens, strict=False))
         out.print_table(matrix(("position", "accepted", "accepted length"), rows, "rrr"))
     out.print_labelled("warning", reading.rates.warnings)
     out.say(f"\n{BOOK.say('headline', facts)}\n")
@@ -156,10 +153,5 @@ def doctor(scenario: Scenario, reading: ServerReading, as_json: bool) -> None:
         flag = f"  {check.flag} {shlex.quote(check.wanted)}"
         click.echo(flag if check.wanted else f"  leave {check.flag} out")
     out.print_labelled("warning", note_texts(advice.notes))
-    head = (
-        ["--draft-model", DRAFT_MODEL_PLACEHOLDER]
-        if needs_draft_model(advice.setup, reading.engine)
-        else []
-    )
-    words = asked.scenario_words(scenario)
-    out.print_next({"as the engine loads it": ["export", *words, "--output", "out", *head]})
+    words = export_words(advice.setup, asked.scenario_words(scenario))
+    out.print_next({"as the engine loads it": words})

