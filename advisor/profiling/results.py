@@ -7,6 +7,7 @@ import io
 import json
 import math
 import os
+import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -164,53 +165,25 @@ class ResultFolder:
         return content if isinstance(content, dict) else {}
 
 
-def to_yaml(value: Any, indent: int = 0) -> str:
-    """Nested dicts, lists and scalars as YAML text. Strings are quoted as in JSON, NaN and infinity
-    become null."""
-    pad = "  " * indent
-    lines = []
-    items = value.items() if isinstance(value, Mapping) else [(None, item) for item in value]
-    for key, item in items:
-        lead = f"{pad}- " if key is None else f"{pad}{_key(key)}:"
-        if isinstance(item, Mapping | list | tuple):
-            if not item:
-                empty = "{}" if isinstance(item, Mapping) else "[]"
-                lines.append(f"{lead.rstrip()} {empty}\n")
-            else:
-                lines.append(f"{lead.rstrip()}\n" + to_yaml(item, indent + 1))
-        else:
-            lines.append(f"{lead.rstrip()} {_scalar(item)}\n")
-    return "".join(lines)
+def to_yaml(value: Any) -> str:
+    """Plain data as JSON, which YAML reads. Floats have nine digits, NaN and infinity become
+    null."""
+    text = json.dumps(_finite(value), indent=1, default=str)
+    # YAML 1.1 wants a point in a float, also before an exponent; a line holds one value.
+    return _BARE_EXPONENT.sub(r"\1.0e", text) + "\n"
 
 
-def _key(key: Any) -> str:
-    """A plain word as it is. Quoted when YAML could take it for something else, as `no` or `1`."""
-    text = str(key)
-    plain = text.isidentifier() and text.lower() not in (
-        "y",
-        "n",
-        "yes",
-        "no",
-        "on",
-        "off",
-        "true",
-        "false",
-        "null",
-    )
-    return text if plain else json.dumps(text)
+_BARE_EXPONENT = re.compile(r'^( *(?:"(?:[^"\\]|\\.)*": )?-?[0-9]+)e', re.MULTILINE)
 
 
-def _scalar(value: Any) -> str:
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return list(map(_finite, value))
     if isinstance(value, float):
-        if not math.isfinite(value):
-            return "null"
-        text = f"{value:.9g}"
-        mantissa, _, exponent = text.partition(
-            "e"
-        )  # YAML 1.1 wants a point in a float, also before an exponent
-        mantissa = mantissa if "." in mantissa else mantissa + ".0"
-        return mantissa + (f"e{exponent}" if exponent else "")
-    return json.dumps(value if value is None or isinstance(value, int) else str(value))
+        return float(f"{value:.9g}") if math.isfinite(value) else None
+    return value
 
 
 PLAN_FACTS = ("hash", "preset", "only", "seed", "rounds", "estimate_s", "code_version")
@@ -335,14 +308,11 @@ def _bandwidth_findings(rows: list[dict[str, str]], backend: str) -> list[str]:
     findings = []
     for block in sorted({row["block"] for row in rows if row["op"] == "moe_layer"}):
         block_rows = [
-            r
-            for r in rows
-            if r["block"] == block and r["op"] == "moe_layer" and r["bandwidth_fraction"]
-        ]
-        block_rows = [
             row
-            for row in block_rows
-            if float(row["n_tokens"]) * float(row["n_active"]) <= 4 * float(row["n_experts"])
+            for row in rows
+            if (row["block"], row["op"]) == (block, "moe_layer")
+            and row["bandwidth_fraction"]
+            and float(row["n_tokens"]) * float(row["n_active"]) <= 4 * float(row["n_experts"])
         ]
         if not block_rows:
             continue
