@@ -44,6 +44,7 @@ WIDE = {"--model": "deepseek-v3", "--ep": "8", "--batch": "64", "--drafter": "mt
 LONG = {
     "app": "starts a server",
     "profile": "measures the device",
+    "doctor": "asks a server: tests/cli/test_doctor.py",
     "store": "build: tests of the store",
     "validate": "without a file: tests of the validation",
     "design": "README's own example is run by tests/golden",
