@@ -69,7 +69,7 @@ PAGES: Mapping[str, EnginePages] = {
 }
 
 
-class Load(NamedTuple):
+class ServedLoad(NamedTuple):
     """Requests and tokens of a page, over its engines."""
 
     running: float
@@ -96,7 +96,7 @@ class ServerReading:
     rates: AcceptanceRates
     k: int
     """Draft length: of --k, else the positions that it counts, or its steps. [tokens]"""
-    load: Load
+    load: ServedLoad
     """Mean of the scrapes."""
     seconds: float | None
     """Between the scrapes; None: counted since the server's start. [s]"""
@@ -317,13 +317,13 @@ def _steps(settings: Mapping[str, Any]) -> int | None:
     return verified - 1 if isinstance(verified, int) and verified > 1 else None
 
 
-def _load(address: str, text: str, pages: EnginePages) -> Load:
+def _load(address: str, text: str, pages: EnginePages) -> ServedLoad:
     names = [*pages.running, pages.generated, *filter(None, [pages.rate])]
     series = parse_metrics(address, text, names)
     running = next(filter(None, (_by_engine(series, name) for name in pages.running)), [])
     generated = fsum(_by_engine(series, pages.generated))
     rate = fsum(_by_engine(series, pages.rate)) or None
-    return Load(fsum(running), len(running), generated, rate)
+    return ServedLoad(fsum(running), len(running), generated, rate)
 
 
 def _by_engine(series: Series, name: str) -> list[float]:
