@@ -48,7 +48,9 @@ class Running:
     tpot_ms: float | None
     """Time per output token, requests over rate. [ms]"""
     predicted_ms: float
-    """Time per output token of `k_now`, predicted. [ms]"""
+    """Time per output token of `k_now` at `batch`, predicted. [ms]"""
+    at_load: bool
+    """Whether `batch` is what runs, and not another that was typed."""
     length: float
     """Accepted length at the K that it counts. [tokens]"""
     length_k: int
@@ -74,6 +76,7 @@ FLAGS: Flags = {
     "off": ("k", "==", 0),
     "small": ("gain", "<", WORTH_IT),
     "several": ("engines", ">", 1),
+    "at_load": ("at_load", "==", True),
     "rated": ("tpot_ms", "known", None),
     "counted": ("rounds", "known", None),
     "since_start": ("seconds", "unknown", None),
@@ -120,6 +123,7 @@ def running_facts(advice: Advice, reading: ServerReading) -> Running:
         k=k,
         batch=advice.scenario.batch_size,
         tpot_ms=tpot_s * 1e3 or None,
+        at_load=round(load.running) == advice.scenario.batch_size,
         predicted_ms=float(curve.tpot_s[row, now]) * 1e3,
     )
 

@@ -163,6 +163,7 @@ EXAMPLE = Running(
     tok_per_s=1960.0,
     tpot_ms=16.1,
     predicted_ms=14.2,
+    at_load=True,
     length=2.45,
     length_k=3,
     rounds=4000.0,
@@ -193,7 +194,14 @@ EXAMPLE = Running(
         (
             "server",
             {"engine": "vLLM", "engines": 2, "tpot_ms": None},
-            "vLLM at http://h runs 31.5 requests at K = 3 (2 engines, summed).",
+            "vLLM at http://h runs 31.5 requests at K = 3 (2 engines, summed; place them with "
+            "--tp and --ep).",
+        ),
+        (
+            "server",
+            {"at_load": False},
+            "vLLM 0.33.0 at http://h runs 31.5 requests at K = 3: 1,960 tokens/s, 16.1 ms per "
+            "token.",
         ),
         ("length", {}, "Accepted length 2.45 at K = 3: 4,000 rounds in 5 s."),
         (

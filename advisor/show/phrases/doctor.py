@@ -13,24 +13,30 @@ PHRASES = (
         "Keep K = {k_now} at batch {batch:int}: K = {k} alone gains {gain:pct1} there.",
     ),
     Phrase(
-        "headline", "off", "Turn speculation off at batch {batch:int}: {gain:pct} faster {range}."
+        "headline",
+        "off",
+        "Turn speculation off at batch {batch:int}: {gain:pct} faster (80% range {low:pct} to "
+        "{high:pct}).",
     ),
     Phrase(
         "headline",
         "",
-        "Draft {k:tokens} instead of {k_now} at batch {batch:int}: {gain:pct} faster {range}.",
+        "Draft {k:tokens} instead of {k_now} at batch {batch:int}: {gain:pct} faster (80% range "
+        "{low:pct} to {high:pct}).",
     ),
-    Phrase("range", "", "(80% range {low:pct} to {high:pct})"),
+    Phrase("predicted", "at_load", "; predicted {predicted_ms:3} ms"),
     Phrase(
         "server",
         "rated",
         "{engine} at {url} runs {running:3} requests at K = {k_now}{engines_summed}: "
-        "{tok_per_s:int} tokens/s, {tpot_ms:3} ms per token; predicted {predicted_ms:3} ms.",
+        "{tok_per_s:int} tokens/s, {tpot_ms:3} ms per token{predicted}.",
     ),
     Phrase(
         "server", "", "{engine} at {url} runs {running:3} requests at K = {k_now}{engines_summed}."
     ),
-    Phrase("engines_summed", "several", " ({engines} engines, summed)"),
+    Phrase(
+        "engines_summed", "several", " ({engines} engines, summed; place them with --tp and --ep)"
+    ),
     Phrase("length", "", "Accepted length {length:x2} at K = {length_k}{counted_in}."),
     Phrase("counted_in", "counted since_start", ": {rounds:int} rounds since the start"),
     Phrase("counted_in", "counted", ": {rounds:int} rounds in {seconds:g} s"),
