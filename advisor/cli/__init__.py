@@ -89,14 +89,6 @@ _COMMANDS = {
     for _, commands in _GROUPS.values()
     for name, module_and_text in commands.items()
 }
-_RENAMED = {
-    "ranks": "expert-ranks",
-    "compare": "explore",
-    "sweep": "explore --plan",
-    "rank": "explore --models all",
-}
-_RENAMED["context"] = "explore --vary context=... --vary batch=..."
-"""Commands of the release before, and what they are now."""
 _MODEL_AND_GPUS = "deepseek-ai/DeepSeek-V3 --gpus 8xH200 --batch 32"
 _RUNS = "my_runs.csv --gpus 8xH200 --model deepseek-v3 --engine vllm --drafter mtp"
 _EXAMPLES = {
@@ -193,8 +185,6 @@ class _Lazy(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command that is called. Raises AdvisorError for a name that is none, with what to
         type."""
-        if args[0] in _RENAMED:
-            raise AdvisorError(f"`{args[0]}` is now `{program()} {_RENAMED[args[0]]}`")
         if args[0] not in _COMMANDS:
             from advisor.profiles import unknown_id
 
