@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -496,6 +496,28 @@ def read_judged() -> tuple[str, pd.DataFrame]:
             str(found["data_and_fits"]),
             pd.DataFrame(found["rows"], columns=list(COLUMNS)),
         ),
+    )
+
+
+class Prospective(NamedTuple):
+    """How predictions held on laboratories that no version had used before it predicted them."""
+
+    laboratories: int
+    rows: int
+    error: float
+    """Mean relative error, every laboratory alike. [-]"""
+    range_held: float
+    """Share inside the 80 % range, every laboratory alike. [0 to 1]"""
+    slowdowns: int
+    foreseen: int
+    """Slowdowns predicted as such."""
+
+
+def read_prospective() -> Prospective:
+    """Pooled figures of docs/scores.csv, as `make validation` ships them. Raises AdvisorError when
+    the file is missing or damaged."""
+    return read_made(
+        JUDGED, lambda shipped: Prospective(*map(shipped["prospective"].get, Prospective._fields))
     )
 
 

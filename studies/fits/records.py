@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -146,7 +146,14 @@ def write_ratios(records: Iterable[RatioRecord], source: str, path: Path = RATIO
     return _write(path, f'{{"source":{json.dumps(source)},"records":{lines}}}')
 
 
-def write_judged(judged: pd.DataFrame, data_and_fits: str, path: Path = JUDGED) -> None:
-    """Write judged speedups, with the hash of the data and fits behind them."""
+def write_judged(
+    judged: pd.DataFrame,
+    data_and_fits: str,
+    prospective: Mapping[str, float],
+    path: Path = JUDGED,
+) -> None:
+    """Write judged speedups, with the hash of the data and fits behind them and the prospective
+    figures of `studies.score.pooled`."""
     rows = _lines(_compact(rounded(row)) for row in judged.to_dict("records"))
-    _write(path, f'{{"data_and_fits":"{data_and_fits}","rows":{rows}}}')
+    opening = f'"data_and_fits":"{data_and_fits}","prospective":{_compact(rounded(prospective))}'
+    _write(path, f'{{{opening},"rows":{rows}}}')

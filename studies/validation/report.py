@@ -23,7 +23,7 @@ from studies.fits.overheads import prior_overheads
 from studies.fits.records import write_judged
 from studies.overheads import held_out_rows
 from studies.published import COLLECTION_FILES, PublishedPoint, points_of, read_numbers
-from studies.score import judged, opening_table, read_log
+from studies.score import judged, opening_table, pooled, read_log
 from studies.validation.bars import bars_of_rounds
 from studies.validation.kernels import bars_section, gates_section, measured_section
 from studies.validation.outside import (
@@ -354,7 +354,7 @@ def main(path: Path = REPORT) -> None:
     runs, ratios."""
     decode = judged_decode()
     path.write_text(report(decode), encoding="utf-8")
-    write_judged(judge(judged_rows()), data_hash())
+    write_judged(judge(judged_rows()), data_hash(), pooled(read_log()))
     found = own_runs(own_run_rows(mature_points(judged_points()[0])))
     sys.stdout.write(f"{write_own_runs(found, data_hash())} written\n")
     sys.stdout.write(f"{path} and {JUDGED} written\n")

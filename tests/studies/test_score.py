@@ -12,6 +12,7 @@ import pytest
 
 from advisor.measured.measurements import read_dataset
 from advisor.measured.published import COLLECTIONS
+from advisor.measured.validation import read_prospective
 from advisor.physics import bands
 from advisor.prediction import AdvisorError
 from advisor.profiles import MEASUREMENTS
@@ -166,8 +167,6 @@ def test_the_half_width_in_use_is_what_the_log_says() -> None:
     lines = read_log()
     of_the_field = lines[lines["drawn"] != "causes"]["needed_log_half_width"]
     assert half_width(lines) == pytest.approx(of_the_field.max(), abs=0.005)
-    if not hasattr(bands, "unseen"):
-        pytest.skip("bands.unseen does not exist yet; its half-width is the log's from then on")
     assert half_width(lines) == bands.UNSEEN_LOG_HALF_WIDTH
 
 
@@ -214,3 +213,9 @@ def test_every_frozen_grid_is_what_was_frozen_and_listed() -> None:
     assert grids.keys() == dict(listed).keys()
     for folder, digest in listed:
         assert hashlib.sha256(grids[folder].read_bytes()).hexdigest() == digest
+
+
+def test_the_shipped_prospective_figures_are_the_logs() -> None:
+    pooled_log = pooled(read_log())
+    for name, value in read_prospective()._asdict().items():
+        assert value == pytest.approx(pooled_log[name], rel=1e-5), name

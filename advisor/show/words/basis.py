@@ -17,6 +17,7 @@ from advisor.text import counted
 
 if TYPE_CHECKING:  # an answer needs no pandas
     from advisor.measured.refit_result import Errors
+    from advisor.measured.validation import Prospective
 
 ENOUGH_ROWS = 10
 """Choice of this project: errors of fewer published points say too little of an accelerator and
@@ -33,6 +34,21 @@ def tier_words(setup: Setup, tier: Tier) -> str:
     """Basis of the times of a tier, in words."""
     chip = setup.costs.kernels_of
     return _WORDS[tier].format(f"{chip}, the same chip" if chip else "this GPU")
+
+
+def track_record_text(prospective: Prospective, left_out: Errors) -> str:
+    """Two paragraphs of markdown: laboratories that no version had used, then those left out of the
+    constants."""
+    return (
+        f"**{prospective.rows} published speedups of {prospective.laboratories} laboratories, "
+        "predicted by a release before it used anything of them:** "
+        f"mean error {prospective.error:.0%}, {prospective.range_held:.0%} inside the 80% range, "
+        f"{prospective.foreseen} of {prospective.slowdowns} slowdowns foreseen.\n\n"
+        f"**{left_out.n} published speedups, each predicted by constants fitted without its "
+        f"laboratory:** mean error {left_out.mape or 0:.0%}, "
+        f"{left_out.coverage or 0:.0%} inside the 80% range. The formulas were chosen with these "
+        "rows in sight. The charts show these."
+    )
 
 
 def errors_text(by_group: Mapping[str, Errors]) -> str:

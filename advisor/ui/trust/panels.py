@@ -18,7 +18,12 @@ from advisor.measured.measurements import dataset_folders, read_meta
 from advisor.measured.refit_result import Errors
 from advisor.measured.seeds import STATES, TOLERANCE, read_claims, read_findings, seeds_table
 from advisor.measured.store_build import StoreStatus
-from advisor.measured.validation import chances_kept, judged_errors, read_judged
+from advisor.measured.validation import (
+    chances_kept,
+    judged_errors,
+    read_judged,
+    read_prospective,
+)
 from advisor.physics.architecture import parameter_counts
 from advisor.physics.hardware import Hardware
 from advisor.predict.scenario import Scenario
@@ -30,7 +35,7 @@ from advisor.show.explain.round import citations, cited, derive
 from advisor.show.report.build import LIMITS
 from advisor.show.table import Column, Table, matrix
 from advisor.show.words.answer import accepted_lengths
-from advisor.show.words.basis import tier_words
+from advisor.show.words.basis import tier_words, track_record_text
 from advisor.show.words.explain import NAMED
 from advisor.text import counted, with_prefix
 from advisor.ui.answers import errors_for, store_status
@@ -190,11 +195,7 @@ def draw_evidence(scenario: Scenario) -> None:
     """Published speedups against predictions that had not seen them."""
     judged = _judged()
     overall = judged_errors(judged)
-    st.markdown(
-        f"**{overall.n} published speedups, each predicted without its laboratory's runs:** "
-        f"median error {overall.median_ape or 0:.1%}, {overall.coverage or 0:.0%} inside the "
-        f"80% range, {overall.sign_accuracy or 0:.0%} on the right side of 1×."
-    )
+    st.markdown(track_record_text(read_prospective(), overall))
     by = st.segmented_control(
         "Group by",
         tuple(_BY),
