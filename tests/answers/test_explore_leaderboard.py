@@ -454,9 +454,9 @@ def test_a_standing_is_the_answer_of_a_scenario_that_asks_for_it(board: Leaderbo
                 }
             )
         )
-        alone = answer.drafts[answer.recommendation.best_alone]
-        assert (alone.n_draft,) == one.drafts
-        assert alone.tpot_s == pytest.approx(one.tpot_s.value)
+        served = answer.recommendation
+        assert (served.n_draft,) == one.drafts
+        assert served.tpot_s == pytest.approx(one.tpot_s.value)
 
 
 def test_where_scores_leave_all_models_out_nothing_is_said_of_sizes() -> None:

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.answers.best_k import recommended_drafts, within_limit
+from advisor.answers.by_batch import served_drafts
 from advisor.answers.explore.entrants import (
     BY,
     Accepted,
@@ -193,7 +194,9 @@ def _evaluated(
     """The score of an option at its recommended K, with the curve it is read from."""
     grid, rows = np.unique(option.batches, return_inverse=True)
     curve = curve_for(option.placed, grid)
-    columns, _ = recommended_drafts(option.placed, curve)
+    alone, _ = recommended_drafts(option.placed, curve)
+    served = served_drafts(option.placed, grid.astype(np.int64), curve.drafts[alone])
+    columns = np.searchsorted(curve.drafts, served)
     placed = PlacedModel(entrant, option.placed, option.copies, curve, rows, columns[rows])
     return float(score(question, placed.gpus, placed.token_s, placed.tpot_s)), placed
 
