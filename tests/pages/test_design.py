@@ -14,7 +14,6 @@ from streamlit.testing.v1 import AppTest
 
 from advisor.answers.design.answer import design_answer
 from advisor.answers.design.dials import Experts, baseline_experts, costed, dials, experts_of
-from advisor.answers.design.regions import one_design, parse_targets, region_map
 from advisor.answers.design.search import design_space
 from advisor.answers.design.start import (
     MAX_NAME,
@@ -25,6 +24,7 @@ from advisor.answers.design.start import (
     start_from_size,
     starts,
 )
+from advisor.answers.design.targets import one_design, parse_targets
 from advisor.catalog.hf.config import architecture_from_config
 from advisor.predict.curve import curve_for
 from advisor.predict.load import load_setup
@@ -37,8 +37,8 @@ from advisor.show.words.design import (
     beside_table,
     best_name,
     dial_value,
+    one_design_text,
 )
-from advisor.show.words.regions import one_design_verdict, region_verdict
 from advisor.ui.design import view
 from advisor.ui.design.question import DesignQuestion, answer_for
 from tests.pages.app_page import go_to, opened, press, texts
@@ -406,37 +406,22 @@ BOTH = "h100-sxm:8, b200-sxm:128"
 def test_targets_in_a_link_are_answered_as_the_command_does() -> None:
     test = page(design_targets=BOTH)
     expected = one_design(SCENARIO, parse_targets(BOTH.split(",")))
-    assert expected.best is not None
-    assert one_design_verdict(expected).split(".")[0] in texts(test)
-    frame = next(item.value for item in test.dataframe if "Gives up" in item.value.columns)
+    assert expected.index is not None
+    assert one_design_text(expected) in texts(test)
+    frame = next(item.value for item in test.dataframe if "Behind" in item.value.columns)
     assert [cell.replace("\\", "") for cell in frame["Target"]] == ["h100-sxm:8", "b200-sxm:128"]
     assert [item.key for item in test.get("download_button") if item.key == "design_one_csv"]
-    assert region_verdict(region_map(SCENARIO)) in texts(test)
-    frame = next(item.value for item in test.dataframe if "Region" in item.value.columns)
-    assert frame["Region"].iloc[0] == "A"
-    assert any(item.key == "design_regions" for item in test.get("plotly_chart"))
-    test.multiselect(key="design_places").set_value([]).run()
-    assert "Choose at least one accelerator" in texts(test)
 
 
-def test_a_limit_that_no_design_keeps_is_told_for_the_targets_and_the_map() -> None:
-    test = page(design_targets=BOTH, design_tpot="0.1")
-    assert "No design serves batch 8 on NVIDIA H100" in texts(test)
-    assert "No design keeps every limit in any cell of the map." in texts(test)
-    assert not any(item.key == "design_regions" for item in test.get("plotly_chart"))
-
-
-def test_a_wrong_target_is_one_message_and_the_map_stays() -> None:
+def test_a_wrong_target_is_one_message() -> None:
     test = page(design_targets="h100:8")
     assert [item.value for item in test.error if "is unknown" in item.value]
-    assert any(item.key == "design_regions" for item in test.get("plotly_chart"))
 
 
-def test_the_first_screen_computes_no_map(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_screen_searches_no_targets(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> None:
-        raise AssertionError("drawn before it is asked for")
+        raise AssertionError("searched before it is asked for")
 
-    monkeypatch.setattr(view, "region_map", refuse)
     monkeypatch.setattr(view, "one_design", refuse)
     assert not page().exception
 

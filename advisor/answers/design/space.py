@@ -524,15 +524,6 @@ class DesignSpace:
         others = np.uint16(sum(1 << CONSTRAINTS.index(name) for name in names))
         return np.asarray(self.failed & ~others == 0)
 
-    def allowed_at(self, row: int) -> NDArray[np.bool_]:
-        """Designs that would be candidates were this batch of the question the only one.
-        [designs]"""
-        allowed = self.keeps_apart_from("memory", "tpot") & (
-            self.largest_batch >= self.question.batches[row]
-        )
-        limit_s = self.question.max_tpot_s
-        return allowed if limit_s is None else allowed & (self.tpot_s[row] <= limit_s)
-
     @property
     def best(self) -> int | None:
         """The best design by the objective, or None when nothing is feasible."""
@@ -600,18 +591,6 @@ class DesignSpace:
         count = self.n_experts[index]
         active = self.n_active[index]
         return f"{count} experts top-{active}{extra}, width {self.expert_width[index]}{body}"
-
-    def shape_of(self, index: int) -> dict[str, float]:
-        """Experts, active and shared ones, width, and sizes in parameters of one design, by
-        name."""
-        return {
-            "n_experts": int(self.n_experts[index]),
-            "n_active": int(self.n_active[index]),
-            "n_shared": float(self.n_shared[index]),
-            "expert_width": int(self.expert_width[index]),
-            "total_params": float(self.total_params[index]),
-            "active_params": float(self.active_params[index]),
-        }
 
     def failed_names(self, index: int) -> list[str]:
         """Constraints that one design breaks."""

@@ -60,6 +60,12 @@ def _jumps(jumps: tuple[tuple[int, int, float], ...]) -> str:
     return "; ".join(pieces)
 
 
+def _experts(design: tuple[int, int, float, int]) -> str:
+    n_experts, n_active, n_shared, width = design
+    shared = f" + {n_shared:.3g} shared" if n_shared else ""
+    return f"{n_active} of {n_experts}{shared}, width {width:,}"
+
+
 FORMS: dict[str, Callable[[Any], str]] = {
     "": str,
     "x": lambda value: f"{value:.2f}×",
@@ -81,6 +87,7 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "capital": str.capitalize,
     "list": " and ".join,
     "jumps": _jumps,
+    "experts": _experts,
 }
 """A fact as text, by the form behind its name."""
 

@@ -42,7 +42,6 @@ from advisor.show.words.diagnosis import DiagnosisView
 from advisor.show.words.explain import NAMED
 from advisor.show.words.leaderboard import document as board_document
 from advisor.show.words.load import map_document, spend_document
-from advisor.show.words.regions import region_document
 from advisor.text import csv_text, json_values, printable, unbroken_ranges
 
 Format = Literal["md", "html", "pdf", "json", "csv"]
@@ -283,7 +282,7 @@ def _sections(report: Report) -> dict[str, Any]:
         "over_context": over_context,
         "other_models": printed(if_any(board_document, report.board)),
         "expert_ranks": printed(if_any(ranks_values, report.ranks)),
-        "design_regions": printed(if_any(region_document, report.regions)),
+        "design_regions": None,
         "sweep": printed(if_any(sweep_values, report.swept)),
         "diagnosis": if_any(_diagnosis, report.diagnosis),
     }

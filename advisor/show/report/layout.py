@@ -47,7 +47,6 @@ from advisor.show.report.sections import (
     other_models,
     over_context,
     ranks_blocks,
-    regions_blocks,
     sweep_blocks,
     try_next,
     works,
@@ -135,7 +134,6 @@ def sections(report: Report) -> tuple[Section, ...]:
         ),
         ("Try next", try_next(report)),
         ("Which design to train", if_any(design, report.standing)),
-        ("One design for several accelerators", if_any(regions_blocks, report.regions)),
         ("A sweep of scenarios", if_any(sweep_blocks, report.swept)),
     )
     use: _Part = (

@@ -13,7 +13,6 @@ import pandas as pd
 from advisor.answers.advice import Advice
 from advisor.answers.design.answer import NOTHING_BINDS, binding_constraints, binding_start
 from advisor.answers.design.candidates import LAW_NAMES, Band, Candidate
-from advisor.answers.design.regions import RegionMap
 from advisor.answers.expert_ranks import RanksAnswer
 from advisor.answers.explore.cells import SETTINGS, ContextMap
 from advisor.answers.explore.changes import (
@@ -66,13 +65,6 @@ from advisor.show.words.load import (
 )
 from advisor.show.words.load import map_table as context_map_table
 from advisor.show.words.load import verdict as context_verdict
-from advisor.show.words.regions import (
-    held_where,
-    map_cells_table,
-    region_notes,
-    region_table,
-    region_verdict,
-)
 from advisor.show.words.sweep import (
     fastest_table,
     fastest_text,
@@ -191,28 +183,6 @@ def printed(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: printed(item) for name, item in value.items()}
     return [printed(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-def regions_blocks(region_map: RegionMap) -> tuple[Block, ...]:
-    """The map as a table of cells, then its regions."""
-    verdict = paragraph(region_verdict(region_map))
-    notes = Listing(tuple(said(note) for note in region_notes(region_map)))
-    if not region_map.regions:
-        return verdict, notes
-    held_by = tuple(
-        f"{region.letter} holds {said(held_where(region_map, region))}."
-        for region in region_map.regions
-    )
-    caption = (
-        "Who holds each batch and accelerator, with which K, and the expected loss against its "
-        "own best; ? at an edge."
-    )
-    return (
-        verdict,
-        table_block(map_cells_table(region_map), caption),
-        table_block(region_table(region_map).on_paper()),
-        Listing((*held_by, *notes.items)),
-    )
 
 
 def sweep_blocks(view: SweepView) -> tuple[Block, ...]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import fields
 from functools import partial
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -23,6 +23,9 @@ from advisor.answers.design.candidates import (
 from advisor.answers.design.dials import Costed, Dial
 from advisor.answers.design.space import DesignSpace
 from advisor.answers.design.start import time_in_serve
+from advisor.answers.design.targets import AtTarget, OneDesign
+from advisor.show.phrases.book import FORMS
+from advisor.show.phrases.design import TARGETS
 from advisor.show.table import Column, Table
 
 SAME_TIME = 0.002
@@ -321,3 +324,61 @@ def _baseline(space: DesignSpace) -> dict[str, Any]:
 def band_text(value: Band) -> str:
     """A figure with its band, `1.50 (1.35-1.65)`."""
     return f"{value.value:.2f} ({value.low:.2f}-{value.high:.2f})"
+
+
+def one_design_text(answer: OneDesign) -> str:
+    """The one design for several targets, and what it gives away, in a sentence."""
+    return TARGETS.say("one_design", answer.facts)
+
+
+def one_design_notes(answer: OneDesign) -> tuple[str, ...]:
+    """What counts as equal, and what to know of the searches, each once."""
+    notes = (note for space in answer.spaces for note in space.notes)
+    return (TARGETS.say("tie", answer.facts), *dict.fromkeys(notes))
+
+
+def one_design_table(answer: OneDesign) -> Table[AtTarget]:
+    """Each target: its own best design, and what the one design gives there."""
+
+    def best(row: AtTarget) -> str:
+        if row.why_not is not None:
+            return TARGETS.say(row.why_not, answer.facts)
+        return FORMS["experts"](row.best)
+
+    def known(text: Callable[[Any], str]) -> Callable[[Any], str]:
+        return lambda value: "" if value is None else text(value)
+
+    def ms(tpot_s: float) -> str:
+        return f"{tpot_s * 1e3:.2f}"
+
+    columns: tuple[Column[AtTarget], ...] = (
+        Column("target", attrgetter("target"), key="target", words=True),
+        Column("its best", best, key="best", words=True),
+        Column("ms/token", attrgetter("best_tpot_s"), known(ms), key="best_tpot_s"),
+        Column("one design's", attrgetter("tpot_s"), known(ms), key="tpot_s"),
+        Column("K", attrgetter("n_draft"), known(str), key="n_draft"),
+        Column("behind", attrgetter("loss"), known("{:.1%}".format), key="loss"),
+        Column("over baseline", attrgetter("gain"), known(band_text), key="gain", band=True),
+    )
+    return Table(columns, answer.at)
+
+
+def one_design_document(answer: OneDesign) -> dict[str, Any]:
+    """The answer as one JSON-able document."""
+    facts = answer.facts
+    shape = facts["design"]
+    at = [
+        vars(row)
+        | {"target": str(row.target), "best": None if row.best is None else row.best._asdict()}
+        for row in answer.at
+    ]
+    return {
+        "scenario": answer.scenario,
+        "scenario_hash": answer.scenario.hash,
+        "objective": answer.spaces[0].question.objective,
+        "verdict": one_design_text(answer),
+        **facts,
+        "design": None if shape is None else shape._asdict(),
+        "targets": at,
+        "notes": one_design_notes(answer),
+    }

@@ -1,0 +1,43 @@
+"""The books of a design: the one for several targets."""
+
+from __future__ import annotations
+
+from advisor.answers.design.targets import ONE_DESIGN_FACTS, ONE_DESIGN_FLAGS
+from advisor.show.phrases.book import Book, Phrase
+
+TARGETS = Book(
+    (
+        Phrase(
+            "one_design",
+            "!serves blocked",
+            "No design serves every target; the table names what fails.",
+        ),
+        Phrase(
+            "one_design",
+            "!serves",
+            "No design serves every target: each is served by designs of its own.",
+        ),
+        Phrase(
+            "one_design",
+            "all_tied",
+            "Use {design:experts}: within {tie:pct} of the best design at each target.",
+        ),
+        Phrase(
+            "one_design",
+            "",
+            "Use {design:experts}: {mean_loss:pct1} behind the best design of each target on "
+            "average, {worst_loss:pct1} at {worst_at}.",
+        ),
+        Phrase(
+            "tie",
+            "",
+            "Within {tie:pct} counts as equal: the fit misses one expert shape's kernels by as "
+            "much. The best of a target is the design that is best there alone, at equal quality.",
+        ),
+        Phrase("memory", "", "does not fit in memory"),
+        Phrase("tpot", "", "over the limit on time per token"),
+        Phrase("limits", "", "no design keeps every limit"),
+    ),
+    ONE_DESIGN_FACTS,
+    ONE_DESIGN_FLAGS,
+)
