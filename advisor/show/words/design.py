@@ -332,7 +332,7 @@ def one_design_text(answer: OneDesign) -> str:
 
 
 def one_design_notes(answer: OneDesign) -> tuple[str, ...]:
-    """What counts as equal, and what to know of the searches, each once."""
+    """Notes on ties and on the searches, each once."""
     notes = (note for space in answer.spaces for note in space.notes)
     return (TARGETS.say("tie", answer.facts), *dict.fromkeys(notes))
 
