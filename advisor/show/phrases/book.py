@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from advisor.answers.flags import Flags, holds
-from advisor.text import counted
+from advisor.catalog.hardware import drafter_name, model_name
+from advisor.prediction import Prediction
+from advisor.text import counted, printable
 
 _BRACE = re.compile(r"\{(\w+)(?::(\w+))?\}")
 
@@ -66,6 +68,28 @@ def _experts(design: tuple[int, int, float, int]) -> str:
     return f"{n_active} of {n_experts}{shared}, width {width:,}"
 
 
+def _ordinal(number: int) -> str:
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{'th' if number % 100 in (11, 12, 13) else ending}"
+
+
+def two_digits(value: float) -> str:
+    """Two significant digits of a value in any unit [-], more of them above 100."""
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{float(f'{value:.2g}'):g}" if value < 0.1 else f"{value:#.3g}"
+
+
+def figure_band(value: Prediction) -> str:
+    """A figure with its band, `0.522 (0.420-0.728)`."""
+    return f"{two_digits(value.value)} ({two_digits(value.low)}-{two_digits(value.high)})"
+
+
+def ms_band(value: Prediction) -> str:
+    """Milliseconds with their band, `5.3 (3.7-8.1)`."""
+    return f"{value.value * 1e3:.1f} ({value.low * 1e3:.1f}-{value.high * 1e3:.1f})"
+
+
 FORMS: dict[str, Callable[[Any], str]] = {
     "": str,
     "x": lambda value: f"{value:.2f}×",
@@ -88,6 +112,16 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "list": " and ".join,
     "jumps": _jumps,
     "experts": _experts,
+    "model": lambda value: printable(model_name(value)),
+    "drafter": drafter_name,
+    "band": figure_band,
+    "ms_band": ms_band,
+    "cases": lambda value: f"{round(100 * value)} of 100 cases",
+    "billions": lambda value: f"{value / 1e9:g} B",
+    "ordinal": _ordinal,
+    "counts": lambda pairs: "; ".join(f"{number} {kind}" for kind, number in pairs),
+    "commas": ", ".join,
+    "semicolons": lambda texts: "; ".join(texts).rstrip("."),
 }
 """A fact as text, by the form behind its name."""
 

@@ -15,7 +15,7 @@ TARGETS = Book(
         Phrase(
             "one_design",
             "!serves",
-            "No design serves every target: each is served by designs of its own.",
+            "No design serves every target: each is served by another design.",
         ),
         Phrase(
             "one_design",
@@ -31,8 +31,8 @@ TARGETS = Book(
         Phrase(
             "tie",
             "",
-            "Within {tie:pct} counts as equal: the fit misses one expert shape's kernels by as "
-            "much. The best of a target is the design that is best there alone, at equal quality.",
+            "Within {tie:pct} counts as equal: the fit misses the kernels of an expert shape by "
+            "as much. The best of a target is the best design there alone, at equal quality.",
         ),
         Phrase("memory", "", "does not fit in memory"),
         Phrase("tpot", "", "over the limit on time per token"),

@@ -24,6 +24,7 @@ from advisor.physics.bands import SIMULATED
 from advisor.predict.curve import curve_rows
 from advisor.prediction import Constant
 from advisor.show.live_answer import engine_of
+from advisor.show.phrases.book import two_digits as digits
 from advisor.show.phrases.notes import note_texts
 from advisor.show.phrases.schedule import BOOK as SCHEDULE_BOOK
 from advisor.show.phrases.schedule import TEXTS
@@ -61,7 +62,7 @@ from advisor.show.words.answer import (
 )
 from advisor.show.words.basis import accepted_text, correction_text
 from advisor.show.words.explain import NAMED
-from advisor.show.words.load import digits, does_not_fit, spend_text
+from advisor.show.words.load import does_not_fit, spend_text
 from advisor.text import MERITS, printable, tier_text, wrapped
 
 Answer = TypeVar("Answer")
