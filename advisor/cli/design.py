@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from advisor.answers.design import start as starts
-from advisor.answers.design.answer import DesignAnswer, design_answer, sensitivity_text
+from advisor.answers.design.answer import DesignAnswer, design_answer
 from advisor.answers.design.candidates import LAW_NAMES, Candidate, keeps_baseline
 from advisor.answers.design.dials import experts_of
 from advisor.answers.design.grid import OBJECTIVES, DesignGrid
@@ -28,16 +28,23 @@ from advisor.physics.quality import DEFAULT_EPS
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import FIELDS
 from advisor.prediction import AdvisorError, explain
+from advisor.show.phrases.book import ratio_text
 from advisor.show.table import Column, Table
 from advisor.show.words.design import (
+    LIMITS_OF_LAWS,
     answer_document,
+    binding_text,
     candidate_rows,
-    for_start,
+    change_text,
+    experts_text,
     losses_text,
     one_design_document,
     one_design_notes,
     one_design_table,
     one_design_text,
+    sensitivity_text,
+    verdict,
+    warnings,
 )
 from advisor.text import csv_text, typed_number
 
@@ -293,7 +300,7 @@ def _question(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _law(candidate: Candidate, *, at: int) -> str:
-    return candidate.quality[at].short
+    return ratio_text(candidate.quality[at].ratio)
 
 
 def _best_designs(answer: DesignAnswer) -> Table[Candidate]:
@@ -334,10 +341,10 @@ def _best_designs(answer: DesignAnswer) -> Table[Candidate]:
 
 def _tell(answer: DesignAnswer, start: str) -> None:
     space = answer.space
-    out.say(for_start(answer.verdict) if start else answer.verdict)
+    out.say(verdict(answer, "start" if start else "today"))
     if answer.recommended is None:
         return
-    out.say(f"\n{answer.binding_text}\n")
+    out.say(f"\n{binding_text(space)}\n")
     out.say(
         f"{len(space):,} designs, {len(space.candidates):,} at equal quality within all limits. "
         "Best distinct:"
@@ -353,18 +360,19 @@ def _tell(answer: DesignAnswer, start: str) -> None:
     )
     for dial in answer.dials:
         out.say(f"  {losses_text(dial)}")
-    flipped = [change for change in answer.sensitivity if change.flips]
     out.say(f"\n{sensitivity_text(answer.sensitivity)}")
-    for change in flipped:
+    for change in answer.sensitivity:
+        if not change.flips or change.best is None:
+            continue
         cost = (
             "it is then not allowed"
             if np.isnan(change.regret)
             else f"keeping it costs {change.regret:.1%}"
         )
-        out.say(f"  {change.change}: {change.best_text} ({cost})")
+        out.say(f"  {change_text(change)}: {experts_text(space, change.best)} ({cost})")
     out.say("")
-    out.print_labelled("warning", answer.warnings)
-    out.print_labelled("limit", answer.limits)
+    out.print_labelled("warning", warnings(answer))
+    out.print_labelled("limit", LIMITS_OF_LAWS)
 
 
 def _write_config(path: Path, space: DesignSpace, index: int | None, *, keeps: bool) -> None:

@@ -61,7 +61,7 @@ def test_the_config_is_of_the_headline_s_design(run: Run, tmp_path: Path) -> Non
         "--config",
         file,
     )
-    kept = re.search(r"Build the start, top-(\d+) of (\d+)", flat(run(*asked)[1]))
+    kept = re.search(r"Use (\d+) of (\d+)", flat(run(*asked)[1]))
     moe = architecture_from_config(file.read_text()).moe
     assert [moe.n_active, moe.n_experts] == [int(kept[1]), int(kept[2])]
 

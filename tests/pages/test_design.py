@@ -37,6 +37,7 @@ from advisor.show.words.design import (
     beside_table,
     best_name,
     dial_value,
+    headline,
     one_design_text,
 )
 from advisor.ui.design import view
@@ -66,7 +67,7 @@ def test_headline_line_files_and_command_are_the_answer_s_own_and_every_chart_ha
     None
 ):
     test = page()
-    assert test.title[0].value == ANSWER.headline
+    assert test.title[0].value == headline(ANSWER)
     assert below_headline(ANSWER) in texts(test)
     assert len(charts(test)) == 6
     assert all(any(letter.isdigit() for letter in chart.alt) for chart in charts(test))
@@ -187,13 +188,12 @@ def test_a_batch_or_a_mix_is_typed_and_asks_the_question_anew() -> None:
     )
     assert (
         test.title[0].value
-        == design_answer(design_space(SCENARIO, batches=[3])).headline
-        != ANSWER.headline
+        == headline(design_answer(design_space(SCENARIO, batches=[3])))
+        != headline(ANSWER)
     )
     test.text_input(key="design_batches").set_value("1:0.25,64:0.75").run()
-    assert (
-        test.title[0].value
-        == answer_for(SCENARIO, DesignQuestion(batches="1:0.25,64:0.75")).headline
+    assert test.title[0].value == headline(
+        answer_for(SCENARIO, DesignQuestion(batches="1:0.25,64:0.75"))
     )
 
 
@@ -227,7 +227,7 @@ def test_a_limit_is_kept_by_the_best_design_and_restored_from_a_link() -> None:
     )
     asked = DesignQuestion(max_total_params=29e9, quality_eps=0.05, training_tokens=15e12)
     expected = answer_for(test.session_state["_scenario"], asked)
-    assert test.title[0].value == expected.headline
+    assert test.title[0].value == headline(expected)
     assert expected.recommended.total_params <= 29e9
     assert not [item.value for item in test.warning if "link" in item.value]
 
@@ -305,7 +305,7 @@ def test_a_target_size_starts_from_the_model_that_is_chosen_and_holds_for_the_be
         in texts(test)
     )
     assert test.session_state["model_id"].startswith("own-40b-n8k2")
-    assert test.title[0].value.startswith("Build ")
+    assert test.title[0].value.startswith("Use ")
     assert 38 <= float(beside(test).set_index("Design")["Alternative"]["Total, B"]) <= 42
 
 

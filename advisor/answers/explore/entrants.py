@@ -94,8 +94,7 @@ class ModelFilter:
     def why_not(
         self, name: str, architecture: Architecture
     ) -> Literal["scores", "total", "active"] | None:
-        """What keeps a model out: the table of scores, or its total or active size. None: it takes
-        part."""
+        """Filter that keeps a model out: the table of scores, or its total or active size."""
         if self.listed is not None and name not in self.listed:
             return "scores"
         counts = parameter_counts(architecture)
@@ -221,7 +220,7 @@ kind, given by the user, or none."""
 
 @dataclass(frozen=True)
 class Basis:
-    """Where an accepted length is from."""
+    """Source of an accepted length."""
 
     accepted: Accepted
     dataset: str | None = None
@@ -247,7 +246,7 @@ class Entrant:
 
     @property
     def accepted(self) -> Accepted:
-        """Where the accepted length is from, in one word."""
+        """Source of the accepted length, in one word."""
         return self.basis.accepted
 
 

@@ -377,7 +377,7 @@ class Standing:
 
     @property
     def accepted(self) -> Accepted:
-        """Where the accepted length is from, in one word."""
+        """Source of the accepted length, in one word."""
         return self.basis.accepted
 
     def facts(self, by: By) -> dict[str, Any]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import get_args
 
 from advisor.answers.explore.entrants import Basis
-from advisor.answers.explore.leaderboard import BOARD_FACTS, BOARD_FLAGS, ExcludedModel, Reason
+from advisor.answers.explore.leaderboard import BOARD_FACTS, BOARD_FLAGS, ExcludedModel
 from advisor.answers.flags import Flags
 from advisor.show.phrases.book import Book, Phrase
 
@@ -137,16 +136,22 @@ FILTERS = ("total", "active", "names", "scores")
 """Slots on who takes part, joined by and."""
 NOTES = ("price", "searched", "experts", "doubt", "judged")
 """Slots of the notes after those on accepted lengths."""
-_REASON_FLAGS: Flags = {case: ("reason", "==", case) for case in get_args(Reason)}
+_REASONS = {
+    "scores": "left out by the table of scores",
+    "total": "total size outside the limits asked for",
+    "active": "active size outside the limits asked for",
+    "refused": "cannot be served here",
+    "context": "context over the model's limit",
+    "memory": "does not fit in memory",
+    "slow": "misses the limit on time per token",
+}
+_REASON_FLAGS: Flags = {
+    **{case: ("reason", "==", case) for case in _REASONS},
+    "none_fits": ("limit", "==", 0),
+}
 REASONS = Book(
     (
-        Phrase("reason", "scores", "left out by the table of scores"),
-        Phrase("reason", "total", "total size outside the limits asked for"),
-        Phrase("reason", "active", "active size outside the limits asked for"),
-        Phrase("reason", "refused", "cannot be served here"),
-        Phrase("reason", "context", "context over the model's limit"),
-        Phrase("reason", "memory", "does not fit in memory"),
-        Phrase("reason", "slow", "misses the limit on time per token"),
+        *(Phrase("reason", case, text) for case, text in _REASONS.items()),
         Phrase("detail", "refused", "{error}"),
         Phrase("detail", "context", "at most {limit:int} tokens"),
         Phrase("detail", "memory none_fits", "neither its weights nor a sequence fit"),
@@ -154,8 +159,14 @@ REASONS = Book(
         Phrase("detail", "slow", "{limit:1} ms at best"),
     ),
     frozenset(field.name for field in fields(ExcludedModel)),
-    {**_REASON_FLAGS, "none_fits": ("limit", "==", 0)},
+    _REASON_FLAGS,
 )
+_BASIS_FLAGS: Flags = {
+    "given": ("accepted", "==", "given"),
+    "lent": ("n_heads", ">", 0),
+    "measured": ("source", "known", None),
+    "remarked": ("remarks", "!=", ()),
+}
 BASIS = Book(
     (
         Phrase("basis", "given", "as given for every model{remarks_text}"),
@@ -170,10 +181,5 @@ BASIS = Book(
         Phrase("remarks_text", "remarked", "; {remarks:semicolons}"),
     ),
     frozenset(field.name for field in fields(Basis)) | {"n_heads"},
-    {
-        "given": ("accepted", "==", "given"),
-        "lent": ("n_heads", ">", 0),
-        "measured": ("source", "known", None),
-        "remarked": ("remarks", "!=", ()),
-    },
+    _BASIS_FLAGS,
 )

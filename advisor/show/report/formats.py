@@ -38,6 +38,7 @@ from advisor.show.report.sections import (
 from advisor.show.table import Table
 from advisor.show.words.answer import accepted_lengths
 from advisor.show.words.compare import CHANGES
+from advisor.show.words.design import space_notes, standing_text
 from advisor.show.words.diagnosis import DiagnosisView
 from advisor.show.words.explain import NAMED
 from advisor.show.words.leaderboard import document as board_document
@@ -301,10 +302,10 @@ def _curve(report: Report) -> list[dict[str, Any]]:
 
 def _design(standing: DesignStanding) -> dict[str, Any]:
     return {
-        "text": printable(standing.text),
+        "text": printable(standing_text(standing)),
         "binding": what_binds(standing),
         "choices": design_table(standing).records(),
-        "notes": [printable(note) for note in standing.space.notes],
+        "notes": [printable(note) for note in space_notes(standing.space)],
     }
 
 

@@ -254,7 +254,7 @@ def detail_text(excluded: ExcludedModel) -> str:
 
 
 def basis_text(basis: Basis) -> str:
-    """Where an accepted length is from."""
+    """Source of an accepted length."""
     return BASIS.say("basis", vars(basis) | {"n_heads": len(basis.heads)})
 
 

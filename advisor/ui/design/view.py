@@ -49,6 +49,7 @@ from advisor.show.charts.design import (
 from advisor.show.charts.figure import Chart
 from advisor.show.table import Table, capital
 from advisor.show.words.design import (
+    LIMITS_OF_LAWS,
     about_figures,
     answer_document,
     below_headline,
@@ -56,12 +57,13 @@ from advisor.show.words.design import (
     best_name,
     candidate_rows,
     dial_value,
-    for_start,
+    headline,
     mine_text,
     one_design_notes,
     one_design_table,
     one_design_text,
     time_lost,
+    warnings,
 )
 from advisor.text import csv_text, frame_csv, json_values
 from advisor.ui import PAGES
@@ -141,7 +143,7 @@ _LABELS = {
 }
 _LEGEND = (
     ":blue[●]&nbsp;best design of equal quality at each value &emsp; :green[▲]&nbsp;mine &emsp; "
-    ":green[▮]&nbsp;quality of mine; shaded: as this dial alone turns"
+    ":green[▮]&nbsp;quality of mine; shaded: quality as you move only this slider"
 )
 
 
@@ -171,7 +173,7 @@ def _head(scenario: Scenario, answer: DesignAnswer, problem: str, comparison: st
     today = baseline_experts(answer.space)
     with left:
         st.title(
-            plain(for_start(answer.headline) if baseline_name == "start" else answer.headline),
+            plain(headline(answer, baseline_name)),
             anchor=False,
         )
         st.markdown(
@@ -291,7 +293,7 @@ def _take(
             else capital(best_name(answer))
         )
         selected_name = st.segmented_control(
-            "Take", list(designs), default=headline_name, required=True
+            "Export", list(designs), default=headline_name, required=True
         )
     experts = designs.get(str(selected_name), chosen)
     try:
@@ -368,7 +370,7 @@ def _data(answer: DesignAnswer, answer_dials: tuple[Dial, ...], pareto: Chart) -
         "Remarks and what the laws do not know", key="design_remarks", on_change="rerun"
     ) as section:
         if section.open:
-            remarks = (accepted_from(answer.space), *answer.warnings, *answer.limits)
+            remarks = (accepted_from(answer.space), *warnings(answer), *LIMITS_OF_LAWS)
             st.markdown("\n".join(f"- {plain(remark)}" for remark in remarks))
 
 
