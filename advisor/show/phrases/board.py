@@ -123,7 +123,8 @@ BOARD = Book(
         Phrase(
             "doubt",
             "",
-            "Ranks hold 80% of the simulated cases: errors of the machine are shared by "
+            "The range of a rank holds 80% of the simulated cases: errors of the machine are "
+            "shared by "
             "all models, those of a model's experts, acceptance and absolute time are not. "
             "Formats are those of the releases.",
         ),

@@ -401,7 +401,7 @@ def beside_table(
         ),
     )
     size: tuple[_Line, ...] = (
-        ("Quality, 3 scaling laws", lambda design: quality_text(design.quality)),
+        ("Dense-equivalent size", lambda design: quality_text(design.quality)),
         ("Total, B", lambda design: f"{design.total_params / 1e9:,.1f}"),
         ("Active, B", lambda design: f"{design.active_params / 1e9:.2f}"),
     )
