@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from advisor.answers.best_k import (
     IntArray,
@@ -261,11 +261,22 @@ def served_ranges(
     ranges: tuple[KRange, ...], values: KValues, batch_size: int, n_draft: int, one_is_enough: bool
 ) -> tuple[KRange, ...]:
     """Ranges of `ranges_to_serve` where it is known whether one K is enough."""
-    scheduled = int(k_at(ranges, batch_size))
-    runs_it = scheduled > 0 and int(k_running_at(ranges, batch_size)) == scheduled
-    if n_draft and runs_it and not one_is_enough:
+    if follows_schedule(ranges, batch_size, n_draft, one_is_enough):
         return ranges
     return static_ranges(values, n_draft, ranges[-1].batch_end)
+
+
+def follows_schedule(
+    ranges: tuple[KRange, ...], batch: ArrayLike, n_draft: ArrayLike, one_is_enough: ArrayLike
+) -> NDArray[np.bool_]:
+    """Whether the engine for a target batch is given the schedule rather than one K.
+
+    batch, n_draft, one_is_enough : target batches, the K best at each alone and whether it is
+        enough, arrays of one shape. [-]
+    """
+    scheduled = k_at(ranges, batch)
+    runs_it = (scheduled > 0) & (k_running_at(ranges, batch) == scheduled)
+    return np.asarray((np.asarray(n_draft) > 0) & runs_it & ~np.asarray(one_is_enough, bool))
 
 
 def contexts_from_text(text: str) -> tuple[int, ...]:
@@ -449,3 +460,35 @@ def _judged(
     loss = excess_loss(odds.loss, odds.noise, within)[rows, column]
     fits = curve.batches <= last_batch(setup, curve)
     return np.where(fits, curve.drafts[best], -1), loss, missed
+
+
+def served_drafts(
+    setup: Setup, batches: IntArray, best_alone: IntArray, values: KValues | None = None
+) -> IntArray:
+    """K that `advise` serves at each batch, [n].
+
+    batches, best_alone : batches asked about, and the K that is best at each alone, [n]. [-]
+    values : `schedule_values` up to the last of SCHEDULE_BATCHES, where they are at hand.
+
+    Where a batch does not fit in memory nothing is served: its K stays the best one.
+    """
+    largest = setup.memory.largest_batch
+    limit_ms = setup.scenario.max_tpot_ms
+    limit_s = None if limit_ms is None else limit_ms / 1e3
+    served = np.array(best_alone)
+    # A schedule ends at the largest batch of its curve, which a larger target batch extends.
+    ends = np.maximum(batches, SCHEDULE_BATCHES[-1])
+    for end in np.unique(ends[batches <= largest]):
+        here = (ends == end) & (batches <= largest)
+        at_end = values
+        if at_end is None or at_end.batches[-1] < end:
+            grid = batches_with(int(end), *graph_edges(setup))
+            at_end = schedule_values(setup, curve_for(setup, grid))
+        table = whole_batches(at_end, min(largest, int(end)), limit_s)
+        alone = best_alone[here]
+        enough = {k: one_k_is_enough(table.ranges, table.gain, k) for k in set(alone.tolist())}
+        follows = follows_schedule(
+            table.ranges, batches[here], alone, [enough[k] for k in alone.tolist()]
+        )
+        served[here] = np.where(follows, k_running_at(table.ranges, batches[here]), alone)
+    return served

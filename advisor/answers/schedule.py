@@ -246,10 +246,12 @@ def _one_server(table: WholeBatches, chosen: NDArray[np.int64]) -> NDArray[np.in
     # In a table the drafter runs once a step at K = 0 too, to keep its cache: vLLM and SGLang
     # charge for that.
     charged = table.charged()
-    fixed = np.where(np.arange(table.loss.shape[1]) == chosen[:, None], 0.0, np.inf)
-    running = _cheapest(
-        np.where(chosen[:, None] > 0, fixed, charged.excess), charged.doublings, charged.allowed
-    )
+    running = chosen
+    if not chosen.all():
+        fixed = np.where(np.arange(table.loss.shape[1]) == chosen[:, None], 0.0, np.inf)
+        running = _cheapest(
+            np.where(chosen[:, None] > 0, fixed, charged.excess), charged.doublings, charged.allowed
+        )
     is_off = table.plain_cost(charged) <= charged.cost(running)
     return np.zeros_like(chosen) if is_off else running
 
@@ -260,6 +262,8 @@ def _cheapest(excess: Array, weight: Array, allowed: NDArray[np.bool_]) -> NDArr
     blocks = _blocks(excess, allowed)
     cost = np.add.reduceat(weight, blocks)[:, None] * excess[blocks]
     columns = _undominated(cost)
+    if columns.size == 1:
+        return np.full(len(excess), columns[0])
     cost = cost[:, columns]
     total = cost[0].tolist()
     totals = [total]

@@ -167,6 +167,7 @@ def _onward(advice: Advice) -> dict[str, list[str]]:
 def _print_more(advice: Advice, facts: Mapping[str, Any], goal: str) -> None:
     """All that the short answer leaves out."""
     from advisor.answers.explore.changes import next_steps
+    from advisor.show.words.design import standing_text
     from advisor.show.words.load import does_not_fit
 
     answer = advice.recommendation
@@ -174,7 +175,7 @@ def _print_more(advice: Advice, facts: Mapping[str, Any], goal: str) -> None:
     steps = next_steps(advice)
     click.echo()
     for text in (
-        steps.standing.text if steps.standing is not None else "",
+        standing_text(steps.standing) if steps.standing is not None else "",
         f"{answer.bound_because} ({answer.bound}-bound)",
         does_not_fit(advice.setup),
         BOOK.say("assumed", facts),
@@ -292,6 +293,7 @@ def _print_next(steps: NextSteps, goal: Any) -> None:
     """The three changes that help most, with what each comparison leaves out."""
     from advisor.answers.explore.changes import best_effects
     from advisor.show.words.compare import effects_table, none_text, unoffered_texts
+    from advisor.show.words.compare import note_texts as change_notes
 
     best = best_effects(steps, goal)
     click.echo()
@@ -300,7 +302,9 @@ def _print_next(steps: NextSteps, goal: Any) -> None:
         return
     click.echo(f"Try next, the single changes that help {MERITS[goal].words} most (80% range):")
     out.print_table(effects_table(best, goal))
-    out.print_labelled("note", dict.fromkeys(note for item in best for note in item.change.notes))
+    out.print_labelled(
+        "note", dict.fromkeys(note for item in best for note in change_notes(item.change))
+    )
     out.print_labelled("not offered", unoffered_texts(steps))
 
 

@@ -1,5 +1,5 @@
 """`design`: which MoE to train, at the baseline's quality, so that it serves best with speculative
-decoding; for one accelerator and batch, for several targets as one, or over a map of both."""
+decoding; for one accelerator and batch, or for several targets as one."""
 
 from __future__ import annotations
 
@@ -14,24 +14,38 @@ import click
 import numpy as np
 from pydantic import ValidationError
 
-from advisor.answers.design import regions as maps
 from advisor.answers.design import start as starts
-from advisor.answers.design.answer import DesignAnswer, design_answer, sensitivity_text
+from advisor.answers.design.answer import DesignAnswer, design_answer
 from advisor.answers.design.candidates import LAW_NAMES, Candidate, keeps_baseline
-from advisor.answers.design.cells import parse_place
 from advisor.answers.design.dials import experts_of
 from advisor.answers.design.grid import OBJECTIVES, DesignGrid
 from advisor.answers.design.search import design_space
 from advisor.answers.design.space import DesignSpace
+from advisor.answers.design.targets import OneDesign, one_design, parse_target, parse_targets
 from advisor.cli import output as out
 from advisor.cli.asked import ScenarioCommand, retyped, typed_words
 from advisor.physics.quality import DEFAULT_EPS
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import FIELDS
 from advisor.prediction import AdvisorError, explain
+from advisor.show.phrases.book import ratio_text
 from advisor.show.table import Column, Table
-from advisor.show.words import regions as map_words
-from advisor.show.words.design import answer_document, candidate_rows, for_start, losses_text
+from advisor.show.words.design import (
+    LIMITS_OF_LAWS,
+    answer_document,
+    binding_text,
+    candidate_rows,
+    change_text,
+    experts_text,
+    losses_text,
+    one_design_document,
+    one_design_notes,
+    one_design_table,
+    one_design_text,
+    sensitivity_text,
+    verdict,
+    warnings,
+)
 from advisor.text import csv_text, typed_number
 
 _FROM_NOTHING = "advisor.design.from_nothing"
@@ -63,23 +77,10 @@ class _DesignCommand(ScenarioCommand):
             raise AdvisorError("give a model or --shape, not both")
         if ctx.meta[_FROM_NOTHING]:
             ctx.params["model_id"] = FIELDS["model_id"].default
-        if (
-            ctx.params["hardware_id"] is None
-            and not started
-            and (hardware_id := _first_named(ctx.params))
-        ):
-            ctx.params["hardware_id"] = hardware_id
+        if ctx.params["hardware_id"] is None and not started and ctx.params["targets"]:
+            # The first target names the accelerator.
+            ctx.params["hardware_id"] = parse_target(ctx.params["targets"][0]).place.hardware_id
         return super().invoke(ctx)
-
-
-def _first_named(params: dict[str, Any]) -> str | None:
-    """The accelerator of the first target or of the map's first column, which --hardware may leave
-    out."""
-    if params["targets"]:
-        return maps.parse_target(params["targets"][0]).place.hardware_id
-    if params["accelerators"] is not None:
-        return parse_place(params["accelerators"].split(",")[0]).hardware_id
-    return maps.MAP_ACCELERATORS[0] if params["as_map"] else None
 
 
 @click.command(cls=_DesignCommand)
@@ -147,12 +148,6 @@ def _first_named(params: dict[str, Any]) -> str | None:
     help="ACCELERATOR:BATCH, e.g. 2xb200-sxm:128; repeat for several.",
 )
 @click.option(
-    "--map", "as_map", is_flag=True, help="Map the best design over --batches and --accelerators."
-)
-@click.option(
-    "--accelerators", help=f"Columns of the map [default: {','.join(maps.MAP_ACCELERATORS)}]."
-)
-@click.option(
     "--top", type=click.IntRange(1, 100), default=8, show_default=True, help="Candidates to list."
 )
 @out.path_option("--csv", "csv_file", help="Write the candidates here as CSV.")
@@ -173,48 +168,28 @@ def design(
     """Search for the MoE to train instead of MODEL, at equal quality, to serve with speculative
     decoding.
 
-    --target asks for the one design that several accelerators and batches lose least with; --map
-    for each one's.
+    --target asks for the one design that several accelerators and batches lose least with.
     """
     show = out.progress("searching")
     typed = question.pop("batches")
-    places = question.pop("accelerators")
     targets = question.pop("targets")
-    is_map = question.pop("as_map") or places is not None
-    _refuse_mixed(targets, typed, config_file, is_map=is_map)
+    if targets and typed is not None:
+        raise AdvisorError("--target already names a batch; leave --batches out")
     scenario, start = _started(
         scenario, question.pop("shape"), question, from_nothing=ctx.meta[_FROM_NOTHING]
     )
     batches = None if typed is None else starts.parse_batches(typed)
     question = _question(question) | {"on_progress": show}
-    best = None
-    space = None
     keeps = False
     if targets:
-        shared_design = maps.one_design(
-            scenario, maps.parse_targets(targets, scenario.hardware_id), top, **question
+        shared_design = one_design(
+            scenario, parse_targets(targets, scenario.hardware_id), **question
         )
-        space = shared_design.cells.spaces[0]
-        best = None if shared_design.best is None else shared_design.best.index
-        rows = map_words.one_design_rows(shared_design)
+        space = shared_design.spaces[0]
+        best = shared_design.index
+        rows = one_design_table(shared_design).records()
         tell = partial(_tell_one, shared_design)
-        document = map_words.one_design_document(shared_design)
-    elif is_map:
-        columns = (
-            []
-            if places is None
-            else [parse_place(place, scenario.hardware_id) for place in places.split(",")]
-        )
-        drawn = maps.region_map(
-            scenario, columns, None if batches is None else list(batches), **question
-        )
-        rows = map_words.region_rows(drawn)
-        tell = partial(_tell_map, drawn)
-        map_scenario = drawn.scenario
-        document = {
-            "scenario": map_scenario,
-            "scenario_hash": map_scenario.hash,
-        } | map_words.region_document(drawn)
+        document = one_design_document(shared_design)
     else:
         answer = design_answer(design_space(scenario, batches=batches, **question), top)
         space = answer.space
@@ -226,7 +201,7 @@ def design(
     show(1)
     if csv_file is not None:
         out.write_file(csv_file, csv_text(list(rows[0]) if rows else ["rank"], rows))
-    if config_file is not None and space is not None:
+    if config_file is not None:
         _write_config(config_file, space, best, keeps=keeps)
     if as_json:
         out.print_json(document | ({"start": start} if start else {}))
@@ -234,60 +209,16 @@ def design(
     out.say(start and f"{start}\n")
     tell()
     if best is not None:
-        routing = (
-            ""
-            if space is None or keeps
-            else starts.routing_in_serve(space, experts_of(space, best))
-        )
+        routing = "" if keeps else starts.routing_in_serve(space, experts_of(space, best))
         _print_onward(config_file, routing, keeps=keeps and not start)
 
 
-def _refuse_mixed(
-    targets: tuple[str, ...], batches: str | None, config: Path | None, *, is_map: bool
-) -> None:
-    """Raise AdvisorError for options of two questions at once."""
-    if targets and is_map:
-        raise AdvisorError(
-            "give --target for one design, or --map (--accelerators) for a map, not both"
-        )
-    if targets and batches is not None:
-        raise AdvisorError("--target already names a batch; leave --batches out")
-    if is_map and config is not None:
-        raise AdvisorError(
-            "--map has several designs; --config writes one: of --target, or of one place and batch"
-        )
-
-
-def _tell_one(shared_design: maps.OneDesign) -> None:
-    """One design for several targets, in words and tables."""
-    for text in (
-        map_words.one_design_verdict(shared_design),
-        map_words.against_baseline(shared_design),
-        map_words.one_design_price(shared_design),
-    ):
-        out.say(text)
+def _tell_one(answer: OneDesign) -> None:
+    """One design for several targets, in words and a table."""
+    out.say(f"{one_design_text(answer)}\n")
+    out.print_table(one_design_table(answer))
     click.echo()
-    out.print_table(map_words.one_design_table(shared_design))
-    if shared_design.choices:
-        out.say("\nExpected loss of the best designs, over the targets and at each:")
-        out.print_table(map_words.choices_table(shared_design))
-    click.echo()
-    out.print_labelled("note", map_words.one_design_notes(shared_design))
-
-
-def _tell_map(drawn: maps.RegionMap) -> None:
-    """A map of regions, in words and tables."""
-    out.say(
-        f"{map_words.region_verdict(drawn)}\n\nRegion, K, and expected loss against the cell's "
-        "own best:"
-    )
-    out.print_table(map_words.map_cells_table(drawn))
-    click.echo()
-    out.print_table(map_words.region_table(drawn))
-    for region in drawn.regions:
-        out.say(f"{region.letter} holds {map_words.held_where(drawn, region)}.")
-    click.echo()
-    out.print_labelled("note", map_words.region_notes(drawn))
+    out.print_labelled("note", one_design_notes(answer))
 
 
 def _print_onward(config_file: Path | None, routing: str, *, keeps: bool) -> None:
@@ -369,7 +300,7 @@ def _question(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _law(candidate: Candidate, *, at: int) -> str:
-    return candidate.quality[at].short
+    return ratio_text(candidate.quality[at].ratio)
 
 
 def _best_designs(answer: DesignAnswer) -> Table[Candidate]:
@@ -410,10 +341,10 @@ def _best_designs(answer: DesignAnswer) -> Table[Candidate]:
 
 def _tell(answer: DesignAnswer, start: str) -> None:
     space = answer.space
-    out.say(for_start(answer.verdict) if start else answer.verdict)
+    out.say(verdict(answer, "start" if start else "today"))
     if answer.recommended is None:
         return
-    out.say(f"\n{answer.binding_text}\n")
+    out.say(f"\n{binding_text(space)}\n")
     out.say(
         f"{len(space):,} designs, {len(space.candidates):,} at equal quality within all limits. "
         "Best distinct:"
@@ -429,18 +360,19 @@ def _tell(answer: DesignAnswer, start: str) -> None:
     )
     for dial in answer.dials:
         out.say(f"  {losses_text(dial)}")
-    flipped = [change for change in answer.sensitivity if change.flips]
     out.say(f"\n{sensitivity_text(answer.sensitivity)}")
-    for change in flipped:
+    for change in answer.sensitivity:
+        if not change.flips or change.best is None:
+            continue
         cost = (
             "it is then not allowed"
             if np.isnan(change.regret)
             else f"keeping it costs {change.regret:.1%}"
         )
-        out.say(f"  {change.change}: {change.best_text} ({cost})")
+        out.say(f"  {change_text(change)}: {experts_text(space, change.best)} ({cost})")
     out.say("")
-    out.print_labelled("warning", answer.warnings)
-    out.print_labelled("limit", answer.limits)
+    out.print_labelled("warning", warnings(answer))
+    out.print_labelled("limit", LIMITS_OF_LAWS)
 
 
 def _write_config(path: Path, space: DesignSpace, index: int | None, *, keeps: bool) -> None:

@@ -21,7 +21,6 @@ import click
 
 from advisor.answers.advice import Advice, advise
 from advisor.answers.by_batch import curves_at, k_by_context
-from advisor.answers.design.regions import region_map
 from advisor.answers.diagnosis.diagnose import diagnose
 from advisor.answers.diagnosis.runs import UserFile
 from advisor.answers.explore.cells import context_map
@@ -85,11 +84,6 @@ from advisor.show.words.diagnosis import DiagnosisView, view_of
 @click.option("--models", is_flag=True, help="Also rank the other models at this load (about 2 s).")
 @click.option(
     "--min-total-params", type=float, help="With --models: minimum total parameters, e.g. 1e11."
-)
-@click.option(
-    "--regions",
-    is_flag=True,
-    help="Also map the design to train over batch and accelerator (about 2 s).",
 )
 @click.option(
     "--ranks",
@@ -185,8 +179,6 @@ def _sections(advice: Advice, asked: Mapping[str, Any]) -> dict[str, Any]:
         )
     if asked["measured"]:
         sections["diagnosis"] = _diagnosis(asked["measured"], scenario)
-    if asked["regions"]:
-        sections["regions"] = region_map(scenario)
     if asked["swept"]:
         sections["swept"] = sweep_view(
             read_sweep_files(asked["swept"]), scenario.max_tpot_ms, scenario.model_dump()

@@ -311,46 +311,6 @@ def band(values: Array) -> tuple[Array, Array]:
     return low, high
 
 
-def loss(merit: Array) -> Array:
-    """Share of the merit that each option loses against the best of its place, [..., options]. [-]
-
-    1 where no option of a place is allowed.
-
-    merit : higher is better; 0 where an option keeps not every limit. [any]
-    Definition: 1 - merit / the largest merit of the place.
-    """
-    most = merit.max(axis=-1, initial=0.0, keepdims=True)
-    return np.asarray(1.0 - np.divide(merit, most, out=np.zeros_like(merit), where=most > 0.0))
-
-
-def chance_of_tie(drawn: Array, tie: float) -> Array:
-    """Share of draws that lose less than `tie` to the best. [-]
-
-    drawn : merit under each draw, [draws, places, options]; higher is better. [any]
-    tie : a loss in [0, 1]. [-]
-    Definition: the mean over draws of whether the merit reaches 1 - tie of the largest.
-    """
-    most = drawn.max(axis=2, keepdims=True, initial=0.0)
-    return np.asarray((drawn >= (1.0 - tie) * most).mean(axis=0))
-
-
-def drawn_ratio(drawn: Array, best: NDArray[np.intp]) -> Array:
-    """Merit of each option over that of one of its place, [draws, places, options]. [-]
-
-    1 minus it is the loss.
-
-    drawn : merit under each draw, [draws, places, options]; higher is better. [any]
-    best : that option, [places].
-    Definition: merit / merit of `best`; 0 where that has none.
-    """
-    if not drawn.shape[2]:
-        return np.zeros_like(drawn)
-    best_merit = np.take_along_axis(drawn, best[None, :, None], axis=2)
-    return np.asarray(
-        np.divide(drawn, best_merit, out=np.zeros_like(drawn), where=best_merit > 0.0)
-    )
-
-
 def ranks(values: Array) -> NDArray[np.int64]:
     """Rank of each model in each draw, 1 for the least value.
 

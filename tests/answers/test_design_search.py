@@ -12,6 +12,7 @@ import pytest
 
 from advisor.answers.design.answer import DesignAnswer, best_by_objective, design_answer
 from advisor.answers.design.candidates import candidates, setup_of
+from advisor.answers.design.dials import experts_of
 from advisor.answers.design.grid import DesignGrid, Mixes
 from advisor.answers.design.search import design_space, distinct_candidates, pareto_front, serve
 from advisor.answers.design.space import DesignSpace
@@ -21,6 +22,8 @@ from advisor.catalog.models import model_profile
 from advisor.physics.architecture import parameter_counts
 from advisor.predict.scenario import build_scenario
 from advisor.prediction import AdvisorError
+from advisor.show.phrases.book import FORMS
+from advisor.show.words.design import warnings
 
 GRID = DesignGrid(
     n_experts=(16, 32, 64, 96, 128, 192, 256, 384),
@@ -155,14 +158,16 @@ def test_sensitivity_covers_every_assumption_and_a_design_that_one_law_keeps_is_
     assert found.one_law.quality_range[0] < 0.9
     assert found.one_law.quality[0].ratio >= 0.99
     assert found.one_law.objective_gain.value > found.recommended.objective_gain.value
-    assert any(found.space.describe(found.one_law.index) in warning for warning in found.warnings)
+    text = FORMS["experts"](experts_of(found.space, found.one_law.index))
+    assert any(text in warning for warning in warnings(found))
 
 
 def test_an_empty_space_answers_with_the_reason_and_no_candidates() -> None:
     found = design_answer(space(max_memory_bytes=5e9))
     assert found.recommended is None
     assert found.top == ()
-    assert found.verdict == found.infeasible.message
+    assert found.standing.best is None
+    assert next(iter(found.infeasible.ruled_out)) == "memory"
     assert found.sensitivity == ()
     assert len(found.pareto) == 0
 

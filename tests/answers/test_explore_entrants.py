@@ -3,12 +3,11 @@ by."""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from advisor.answers.explore.entrants import read_scores
 from advisor.answers.explore.leaderboard import leaderboard
-from advisor.physics.bands import chance_of_tie, drawn_ratio, loss, on_front
+from advisor.physics.bands import on_front
 from advisor.prediction import AdvisorError
 from advisor.show.words.leaderboard import table
 from tests.answers.test_explore_leaderboard import named, question
@@ -36,26 +35,6 @@ def test_the_front_holds_what_no_other_beats_in_both() -> None:
     assert on_front([1, 2, 3, 4], [5.0, 4.0, 9.0, None]) == (True, False, True, False)
     assert on_front([1, 1], [5.0, 5.0]) == (True, True)
     assert on_front([2, 2, 3], [5.0, 6.0, 6.0]) == (False, True, False)
-
-
-def test_losses_ties_and_ratios_by_hand_and_of_no_option() -> None:
-    drawn = (
-        np.array([[[10.0, 9.9, 5.0], [0.0, 4.0, 2.0]], [[8.0, 10.0, 9.9], [3.0, 6.0, 0.0]]]) / 100
-    )
-    assert loss(drawn)[1] == pytest.approx(np.array([[0.2, 0.0, 0.01], [0.5, 0.0, 1.0]]))
-    assert loss(np.zeros((1, 2))).tolist() == [[1.0, 1.0]], "none is allowed"
-    assert chance_of_tie(drawn, 0.02).tolist() == [[0.5, 1.0, 0.5], [0.0, 1.0, 0.0]]
-    ratios = [[[10 / 9.9, 1, 5 / 9.9], [0, 0, 0]], [[0.8, 1, 0.99], [1, 2, 0]]]
-    assert drawn_ratio(drawn, np.array([1, 0])) == pytest.approx(np.array(ratios))
-    empty = np.zeros((2, 1, 0))
-    assert [
-        each.shape
-        for each in (loss(empty), chance_of_tie(empty, 0.02), drawn_ratio(empty, np.array([0])))
-    ] == [
-        (2, 1, 0),
-        (1, 0),
-        (2, 1, 0),
-    ]
 
 
 def test_a_score_stands_beside_the_figures_and_changes_no_rank() -> None:

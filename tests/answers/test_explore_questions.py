@@ -75,7 +75,7 @@ def test_what_is_read_and_written_is_read_again() -> None:
     once = read_sweep([("a", parquet(grid(), MAKER))])
     again = read_sweep([("b", parquet_bytes(once.frame, once.maker))])
     pd.testing.assert_frame_equal(once.frame, again.frame)
-    assert again.made_by == "release 1.2.3, constants 0123456789ab"
+    assert again.maker == MAKER
 
 
 def test_a_sweep_of_before_is_read_under_its_old_name_of_k_which_is_said() -> None:
@@ -84,14 +84,15 @@ def test_a_sweep_of_before_is_read_under_its_old_name_of_k_which_is_said() -> No
     pq.write_table(pa.Table.from_pandas(grid().rename(columns={"n_draft": "k_draft"})), old)
     found = read_sweep([("old", old.getvalue())])
     pd.testing.assert_frame_equal(found.frame, today.frame)
-    assert "Read under the names of before 0.2: k_draft as n_draft." in found.notes
-    assert not any("names of before" in note for note in today.notes)
+    assert len(found.renamed) == 1
+    assert "k_draft as n_draft" in found.renamed[0]
+    assert today.renamed == ()
 
 
 def test_rows_that_stand_in_two_files_count_once() -> None:
     found = read_sweep([("a", parquet(grid())), ("b", parquet(grid().tail(5)))])
     assert len(found.frame) == len(grid())
-    assert found.notes[0] == "5 rows stood there twice and counted once."
+    assert found.n_twice == 5
 
 
 def test_settings_younger_than_a_file_stand_at_their_defaults_and_its_times_have_no_band() -> None:
@@ -101,7 +102,7 @@ def test_settings_younger_than_a_file_stand_at_their_defaults_and_its_times_have
     assert set(found.frame["kv_dtype"]) == {"auto"}
     assert found.frame["task"].isna().all()
     assert found.frame["tpot_low_ms"].isna().all()
-    assert found.made_by == "a release that is not named"
+    assert (found.maker, found.without_bands) == ({}, True)
 
 
 def changed(column: str, value: object, at: int = 3) -> pd.DataFrame:

@@ -20,6 +20,9 @@ from advisor.answers import outcome as outcome_module
 from advisor.answers.advice import Advice, advise
 from advisor.answers.best_k import k_running_at
 from advisor.answers.engines.export import export_scenario
+from advisor.answers.explore.cells import sweep_rows
+from advisor.answers.explore.entrants import ModelFilter, RankQuestion, one_load
+from advisor.answers.explore.leaderboard import leaderboard
 from advisor.answers.outcome import Outcome, outcome_of
 from advisor.answers.own_gap import as_measured, own_schedule
 from advisor.catalog.hardware import hardware_ids
@@ -151,8 +154,10 @@ def read(text: str) -> list[tuple[str, str]]:
     ]
 
 
-def agrees(name: str, digits: str, value: Any) -> bool:
-    """Whether a figure is the record's, at the digits that are printed."""
+def agrees(name: str, digits: str | float, value: Any) -> bool:
+    """Whether a figure is the record's, at the digits that are printed; one of a table, at six."""
+    if not isinstance(digits, str):
+        return bool(np.isclose(digits, value, rtol=1e-6))
     plain = digits.replace(",", "")
     decimals = len(plain.partition(".")[2])
     number = 100.0 * value if name in SHARES else value
@@ -289,7 +294,48 @@ def groups_of(answer: Drawn) -> int:
     return answer.advice.setup.placement.attention_groups
 
 
-def contradictions(answer: Drawn, counts: Counter[str], *, whole: bool) -> list[str]:
+def in_sweep(answer: Drawn) -> list[tuple[str, float]]:
+    """Figures of the recommended row of a sweep of the one scenario. The gain of drafts alone."""
+    settings = answer.advice.scenario.model_dump(exclude={"batch_size"}, exclude_none=True)
+    rows = sweep_rows([settings], (answer.outcome.batch,))
+    (row,) = rows[rows["recommended"]].to_dict("records")
+    figures = {"k": row["n_draft"], "tpot_ms": row["tpot_ms"]}
+    if answer.outcome.k:
+        figures |= {"speedup": row["speedup"], "chance": row["p_gain"]}
+        figures |= {"low": row["speedup_low"], "high": row["speedup_high"]}
+    return list(figures.items())
+
+
+def on_board(answer: Drawn) -> list[tuple[str, float]]:
+    """Figures of the scenario's model on a leaderboard of it alone; none where it stands there on
+    another placement or with another drafter."""
+    scenario = answer.advice.scenario
+    question = RankQuestion(
+        scenario.model_copy(update={"n_gpus": answer.advice.setup.placement.gpus}),
+        one_load(scenario.batch_size),
+        "throughput",
+        drafter=(scenario.drafter_id, scenario.acceptance),
+        whole_machine=True,
+        wanted=ModelFilter((scenario.model_id,)),
+    )
+    try:
+        standings = leaderboard(question).standings
+    except AdvisorError:
+        return []
+    same = (scenario.tensor_parallel, scenario.expert_parallel, 1, scenario.drafter_id)
+    for row in standings:
+        if (row.tensor_parallel, row.expert_parallel, row.copies, row.drafter) == same:
+            figures = {"k": row.drafts[0], "tpot_ms": row.tpot_s.value * 1e3}
+            if answer.outcome.k:
+                speedup = row.speedup
+                figures |= {"speedup": speedup.value, "low": speedup.low, "high": speedup.high}
+            return list(figures.items())
+    return []
+
+
+def contradictions(
+    answer: Drawn, counts: Counter[str], *, whole: bool, board: bool = False
+) -> list[str]:
     """What some medium states of an answer otherwise than its record does."""
     advice = answer.advice
     outcome = answer.outcome
@@ -300,13 +346,15 @@ def contradictions(answer: Drawn, counts: Counter[str], *, whole: bool) -> list[
         wrong.append(f"record: K = {outcome.k}, served {outcome.served}")
     in_terminal, line = terminal(answer)
     on_page, page_k = page(answer)
-    media = {
+    media: dict[str, Any] = {
         "terminal": in_terminal,
         "page": on_page,
         "paper": on_paper(answer, whole=whole),
     }
     if outcome.k_from == "model":
         media["json"] = document(answer)
+        media["sweep"] = in_sweep(answer)
+        media["board"] = on_board(answer) if fits and board else []
     for medium, figures in media.items():
         for name, digits in figures:
             counts[f"{medium} {name}"] += 1
@@ -340,9 +388,10 @@ def test_every_medium_states_one_answer(seed: int) -> None:
     counts: Counter[str] = Counter()
     wrong: list[str] = []
     for place, answer in enumerate(drawn(seed, 20)):
-        wrong += contradictions(answer, counts, whole=place % 10 == 0)
+        wrong += contradictions(answer, counts, whole=place % 10 == 0, board=place % 4 == 0)
     assert wrong == []
     assert {"terminal k", "json k", "paper k", "page command", "json chance"} <= counts.keys()
+    assert {"sweep k", "sweep chance"} <= counts.keys()
 
 
 @pytest.mark.thorough
@@ -351,9 +400,10 @@ def test_every_medium_states_one_answer_over_two_thousand_scenarios(seed: int) -
     counts: Counter[str] = Counter()
     wrong: list[str] = []
     for place, answer in enumerate(drawn(seed, 100)):
-        wrong += contradictions(answer, counts, whole=place % 10 == 0)
+        wrong += contradictions(answer, counts, whole=place % 10 == 0, board=place % 4 == 0)
     assert wrong == []
     assert len(counts) > 30, "every medium states most quantities"
+    assert counts["board k"] > 5
 
 
 def test_a_figure_of_another_k_is_a_contradiction() -> None:

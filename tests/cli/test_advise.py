@@ -22,7 +22,7 @@ from advisor.cli.output import print_table
 from advisor.predict.curve import speedup_curve
 from advisor.predict.scenario import Scenario, example_ids, load_example, scenario_json
 from advisor.show.table import matrix
-from advisor.show.words.compare import finding
+from advisor.show.words.compare import finding, what_text
 from tests.catalog.test_hardware import POD
 from tests.command_line import QWEN as SCENARIO
 from tests.command_line import Run, flat
@@ -234,7 +234,7 @@ def test_what_to_try_next_is_printed_where_nothing_fits(run: Run) -> None:
     assert "Cost and energy unknown" in out
     listed = out.split("Try next")[1]
     assert best
-    assert all(effect.change.what in listed for effect in best)
+    assert all(what_text(effect.change) in listed for effect in best)
     assert "does not fit -> " in listed
 
 

@@ -20,6 +20,7 @@ from advisor.predict.scenario_fields import FIELDS
 from advisor.show.explain.round import derive
 from advisor.show.phrases.answer import BOOK
 from advisor.show.report.build import engine_setups
+from advisor.show.words.design import headline
 from advisor.ui.own_data import START as fields_START
 from tests.e2e.app_server import ROOT, wait_until_drawn
 from tests.e2e.views import ANSWER, CHART, go_to, open_more, upload
@@ -210,7 +211,7 @@ def test_turn_a_dial_by_keyboard_and_take_the_design_as_the_scenario(
 ) -> None:
     scenario = Scenario(acceptance="2.4@3", batch_size=16)
     open_app(page, f"{app_url}/design?{scenario.to_query()}")
-    assert title(page) == design_answer(design_space(scenario)).headline
+    assert title(page) == headline(design_answer(design_space(scenario)))
     page.locator("[class*=st-key-design_dial_width] input[type=range]").focus()
     page.keyboard.press("ArrowRight")
     page.wait_for_url("**design_mine=N128+k8+s0+w800**")

@@ -13,38 +13,30 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from advisor.show.charts.figure import Chart
-from advisor.show.charts.maps import design_regions_chart, explored_chart, sweep_chart
+from advisor.show.charts.maps import explored_chart, sweep_chart
 from advisor.show.report.paper import draw_components, draw_speedup
-from tests.answers.test_design_regions import drawn_map
 from tests.pages.ui_fixtures import hand_curve
-from tests.show.test_charts_maps import EXPLORED, wide_map, with_an_edge
+from tests.show.test_charts_maps import EXPLORED, wide_map
 from tests.show.test_report_paper import RUNS, TIMES
 
 FILE = Path(__file__).parents[1] / "show" / "figures.json"
 
 
 def figures() -> dict[str, Any]:
-    """Charts by name: on screen as plotly has them, without what the maps' own tests compare; on
-    paper as SVG."""
+    """Charts by name: on screen as plotly has them; on paper as SVG."""
     curve = hand_curve()
     columns = np.full(curve.batches.size, 2)
     return {
         "sweep": _on_screen(sweep_chart(wide_map())),
-        "regions": _on_screen(
-            design_regions_chart(with_an_edge(drawn_map())[0]), "z", "text", "customdata"
-        ),
         "explored": _on_screen(explored_chart(EXPLORED, "Speedup")),
         "speedup on paper": _on_paper(draw_speedup(curve, columns, 64, 300, RUNS)),
         "components on paper": _on_paper(draw_components(TIMES, 3)),
     }
 
 
-def _on_screen(chart: Chart, *left_out: str) -> dict[str, Any]:
+def _on_screen(chart: Chart) -> dict[str, Any]:
     drawn = chart.figure.to_plotly_json()
     del drawn["layout"]["template"]
-    drawn["data"] = [
-        {name: trace[name] for name in trace if name not in left_out} for trace in drawn["data"]
-    ]
     return json.loads(json.dumps(drawn, default=list))
 
 

@@ -14,7 +14,7 @@ from advisor.cli import main
 FOLDER = Path(__file__).parents[1] / "show" / "reports"
 REPORTS = {
     "usual": "qwen3-30b-a3b --gpus 1xH200 --drafter eagle3 --accepted-length 2.4@3 --batch 16",
-    "served": "deepseek-v3 --gpus 8xH200 --engine sglang --batch 32 --models --regions",
+    "served": "deepseek-v3 --gpus 8xH200 --engine sglang --batch 32 --models",
     "limited": (
         "qwen3-30b-a3b --gpus 1xH200 --drafter eagle3 --accepted-length 2.4@3 --batch 64 "
         "--max-tpot-ms 0.5"

@@ -14,8 +14,8 @@ import yaml
 
 from advisor.answers.advice import advise
 from advisor.answers.by_batch import BatchHistogram
-from advisor.answers.design.regions import parse_place, parse_targets
 from advisor.answers.design.start import parse_batches, start_from_shape
+from advisor.answers.design.targets import parse_place, parse_targets
 from advisor.answers.explore.entrants import load_from_text, read_scores
 from advisor.answers.explore.grid import read_plan
 from advisor.answers.simulation import compare
@@ -107,7 +107,7 @@ READERS: dict[str, Callable[[Any], object]] = {
     "loads of experts": given(lambda data: read_loads("given.csv", data)),
     "setting": lambda values: build_scenario(**{"acceptance": "2@3"} | values),
     "scenario": given(read_scenario),
-    "accelerator of a map": parse_place,
+    "accelerator of a target": parse_place,
     "target of a design": lambda text: parse_targets([text], ""),
     "sizes of graphs": stated_sizes,
     "list of rates": rates_from_list,

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Literal
 
 REVIEWED: dict[str, Literal["theirs", "ours"]] = {
-    "answers/design/candidates.py: 'active' in text": "ours",
     "answers/diagnosis/physics.py: 'acceptance' in unsaid": "theirs",
     "catalog/hf/layers.py: fields.text('model_type').startswith('interns2_mobius')": "theirs",
     "catalog/models.py: 'models--' in text": "theirs",
@@ -31,8 +30,6 @@ REVIEWED: dict[str, Literal["theirs", "ours"]] = {
     "prediction.py: problem['msg'].removeprefix('Value error, ')": "theirs",
     "profiling/device.py: 'unrecognized' in message": "theirs",
     "show/explain/steps.py: '{layers}' in title.title": "theirs",
-    "show/words/leaderboard.py: each.reason.startswith('misses')": "ours",
-    "show/words/leaderboard.py: placement_text(first).split()[-1].startswith('GPU')": "ours",
     "ui/bar.py: note[:1]": "ours",
     "ui/measure/session.py: 'batch_size' in told": "theirs",
     "ui/measure/session.py: 'is not recognised' in problem": "ours",

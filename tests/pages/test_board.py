@@ -7,7 +7,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from advisor.answers.advice import advise
-from advisor.show.words.load import figure
+from advisor.show.phrases.book import figure_band as figure
 from advisor.ui import answers
 from advisor.ui.answers import BoardAsked, board_for, ids_called
 from tests.own_model import CONFIG_JSON

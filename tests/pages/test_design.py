@@ -14,7 +14,6 @@ from streamlit.testing.v1 import AppTest
 
 from advisor.answers.design.answer import design_answer
 from advisor.answers.design.dials import Experts, baseline_experts, costed, dials, experts_of
-from advisor.answers.design.regions import one_design, parse_targets, region_map
 from advisor.answers.design.search import design_space
 from advisor.answers.design.start import (
     MAX_NAME,
@@ -25,6 +24,7 @@ from advisor.answers.design.start import (
     start_from_size,
     starts,
 )
+from advisor.answers.design.targets import one_design, parse_targets
 from advisor.catalog.hf.config import architecture_from_config
 from advisor.predict.curve import curve_for
 from advisor.predict.load import load_setup
@@ -37,8 +37,9 @@ from advisor.show.words.design import (
     beside_table,
     best_name,
     dial_value,
+    headline,
+    one_design_text,
 )
-from advisor.show.words.regions import one_design_verdict, region_verdict
 from advisor.ui.design import view
 from advisor.ui.design.question import DesignQuestion, answer_for
 from tests.pages.app_page import go_to, opened, press, texts
@@ -66,7 +67,7 @@ def test_headline_line_files_and_command_are_the_answer_s_own_and_every_chart_ha
     None
 ):
     test = page()
-    assert test.title[0].value == ANSWER.headline
+    assert test.title[0].value == headline(ANSWER)
     assert below_headline(ANSWER) in texts(test)
     assert len(charts(test)) == 6
     assert all(any(letter.isdigit() for letter in chart.alt) for chart in charts(test))
@@ -187,13 +188,12 @@ def test_a_batch_or_a_mix_is_typed_and_asks_the_question_anew() -> None:
     )
     assert (
         test.title[0].value
-        == design_answer(design_space(SCENARIO, batches=[3])).headline
-        != ANSWER.headline
+        == headline(design_answer(design_space(SCENARIO, batches=[3])))
+        != headline(ANSWER)
     )
     test.text_input(key="design_batches").set_value("1:0.25,64:0.75").run()
-    assert (
-        test.title[0].value
-        == answer_for(SCENARIO, DesignQuestion(batches="1:0.25,64:0.75")).headline
+    assert test.title[0].value == headline(
+        answer_for(SCENARIO, DesignQuestion(batches="1:0.25,64:0.75"))
     )
 
 
@@ -227,7 +227,7 @@ def test_a_limit_is_kept_by_the_best_design_and_restored_from_a_link() -> None:
     )
     asked = DesignQuestion(max_total_params=29e9, quality_eps=0.05, training_tokens=15e12)
     expected = answer_for(test.session_state["_scenario"], asked)
-    assert test.title[0].value == expected.headline
+    assert test.title[0].value == headline(expected)
     assert expected.recommended.total_params <= 29e9
     assert not [item.value for item in test.warning if "link" in item.value]
 
@@ -305,7 +305,7 @@ def test_a_target_size_starts_from_the_model_that_is_chosen_and_holds_for_the_be
         in texts(test)
     )
     assert test.session_state["model_id"].startswith("own-40b-n8k2")
-    assert test.title[0].value.startswith("Build ")
+    assert test.title[0].value.startswith("Use ")
     assert 38 <= float(beside(test).set_index("Design")["Alternative"]["Total, B"]) <= 42
 
 
@@ -406,37 +406,22 @@ BOTH = "h100-sxm:8, b200-sxm:128"
 def test_targets_in_a_link_are_answered_as_the_command_does() -> None:
     test = page(design_targets=BOTH)
     expected = one_design(SCENARIO, parse_targets(BOTH.split(",")))
-    assert expected.best is not None
-    assert one_design_verdict(expected).split(".")[0] in texts(test)
-    frame = next(item.value for item in test.dataframe if "Gives up" in item.value.columns)
+    assert expected.index is not None
+    assert one_design_text(expected) in texts(test)
+    frame = next(item.value for item in test.dataframe if "Behind" in item.value.columns)
     assert [cell.replace("\\", "") for cell in frame["Target"]] == ["h100-sxm:8", "b200-sxm:128"]
     assert [item.key for item in test.get("download_button") if item.key == "design_one_csv"]
-    assert region_verdict(region_map(SCENARIO)) in texts(test)
-    frame = next(item.value for item in test.dataframe if "Region" in item.value.columns)
-    assert frame["Region"].iloc[0] == "A"
-    assert any(item.key == "design_regions" for item in test.get("plotly_chart"))
-    test.multiselect(key="design_places").set_value([]).run()
-    assert "Choose at least one accelerator" in texts(test)
 
 
-def test_a_limit_that_no_design_keeps_is_told_for_the_targets_and_the_map() -> None:
-    test = page(design_targets=BOTH, design_tpot="0.1")
-    assert "No design serves batch 8 on NVIDIA H100" in texts(test)
-    assert "No design keeps every limit in any cell of the map." in texts(test)
-    assert not any(item.key == "design_regions" for item in test.get("plotly_chart"))
-
-
-def test_a_wrong_target_is_one_message_and_the_map_stays() -> None:
+def test_a_wrong_target_is_one_message() -> None:
     test = page(design_targets="h100:8")
     assert [item.value for item in test.error if "is unknown" in item.value]
-    assert any(item.key == "design_regions" for item in test.get("plotly_chart"))
 
 
-def test_the_first_screen_computes_no_map(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_screen_searches_no_targets(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> None:
-        raise AssertionError("drawn before it is asked for")
+        raise AssertionError("searched before it is asked for")
 
-    monkeypatch.setattr(view, "region_map", refuse)
     monkeypatch.setattr(view, "one_design", refuse)
     assert not page().exception
 

@@ -3,113 +3,22 @@ words, the data."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
-from functools import lru_cache
 
 import numpy as np
 import pytest
 
-from advisor.answers.design.regions import RegionMap
 from advisor.answers.explore.cells import Explored
 from advisor.answers.explore.questions import SweepMap, sweep_map
-from advisor.show.charts.figure import CELL_TEXT, GAIN_SCALE, Chart
+from advisor.show.charts.figure import CELL_TEXT, GAIN_SCALE
 from advisor.show.charts.maps import (
-    REGION_TINTS,
-    design_regions_chart,
     explored_chart,
     explored_table,
     sweep_chart,
 )
-from advisor.show.words.regions import cell_lines, region_rows, region_verdict
 from tests.answers.made_up_sweep import frame_of, grid
 from tests.answers.made_up_sweep import row as sweep_row
-from tests.answers.test_design_regions import BATCHES, PLACES, drawn_map
 from tests.show.test_charts import contrast, rgb
-
-
-@lru_cache(maxsize=1)
-def chart() -> Chart:
-    return design_regions_chart(drawn_map())
-
-
-def with_an_edge(found: RegionMap) -> tuple[RegionMap, int]:
-    """The map with one of the first region's cores turned into an edge."""
-    first = found.regions[0]
-    cell = first.core[0]
-    edged = replace(first, core=first.core[1:], edge=(*first.edge, cell))
-    return replace(found, regions=(edged, *found.regions[1:])), cell
-
-
-def test_each_cell_says_who_holds_it_and_has_its_region_s_colour_or_the_reason_in_words() -> None:
-    found = drawn_map()
-    shown = chart().figure.data[0]
-    for row, line in enumerate(found.grid.T):
-        for column, cell in enumerate(line):
-            text = re.sub(r"^<b>(\w+\??)</b>", r"\1", shown.text[row][column]).replace("<br>", "|")
-            assert text == "|".join(cell_lines(found, int(cell)))
-    served = found.grid.T[0][1]
-    assert re.fullmatch(r"[A-Z]\d*\?? \d+/\d+", cell_lines(found, int(served))[0])
-    z = np.array(shown.z, float)
-    assert np.array_equal(np.isnan(z), (found.holder < 0)[found.grid.T])
-    tints = {trace.name.partition(":")[0]: trace.marker.color for trace in chart().figure.data[1:]}
-    for cell, at in zip(found.grid.T[~np.isnan(z)], z[~np.isnan(z)], strict=True):
-        share = (at - shown.zmin) / (shown.zmax - shown.zmin)
-        drawn = [tint for edge, tint in shown.colorscale if edge < share][-1]
-        assert drawn == tints[found.regions[found.holder[cell]].letter], (
-            "the legend's colour is the cell's"
-        )
-    assert chart().left_out == "Empty cells: does not fit in memory."
-    assert shown.hoverongaps is False
-
-
-def test_an_edge_has_a_dashed_frame_and_a_question_mark() -> None:
-    found, cell = with_an_edge(drawn_map())
-    figure = design_regions_chart(found).figure
-    frames = [(shape.x0 + shape.x1, shape.y0 + shape.y1) for shape in figure.layout.shapes]
-    row, column = np.argwhere(int(cell) == found.grid.T)[0]
-    assert (2 * column, 2 * row) in [tuple(round(edge, 6) for edge in frame) for frame in frames]
-    assert all(shape.line.dash == "dash" for shape in figure.layout.shapes)
-    assert len(frames) == sum(len(region.edge) for region in found.regions)
-    assert "?" in figure.data[0].text[row][column]
-
-
-def test_dark_text_is_read_on_every_tint_and_neighbours_differ() -> None:
-    assert all(contrast(rgb(CELL_TEXT), rgb(tint)) >= 7.0 for tint in REGION_TINTS)
-    assert len(set(REGION_TINTS)) == len(REGION_TINTS)
-
-
-def test_the_alt_text_states_the_finding_and_every_region() -> None:
-    found = drawn_map()
-    assert chart().alt.startswith(region_verdict(found))
-    full = design_regions_chart(drawn_map(PLACES[-1:]))
-    assert (full.left_out, full.alt) == ("", full.alt.strip())
-    assert all(f"{region.letter} is {region.words}" in chart().alt for region in found.regions)
-    names = [trace.name for trace in chart().figure.data if trace.name]
-    assert names == [f"{region.letter}: {region.words}" for region in found.regions]
-
-
-def test_the_data_behind_it_are_the_rows_of_the_map() -> None:
-    rows = region_rows(drawn_map())
-    assert len(chart().data) == len(rows) == len(BATCHES) * len(PLACES)
-    lows = [np.nan if row["loss_low"] is None else row["loss_low"] for row in rows]
-    assert chart().data["loss_low"].tolist() == pytest.approx(lows, nan_ok=True)
-
-
-@pytest.mark.parametrize("row", [1, 3])
-def test_a_hover_tells_time_loss_band_tie_and_the_cell_s_own_best(row: int) -> None:
-    found = drawn_map()
-    told = chart().figure.data[0].customdata[row][1]
-    each = found.standing(int(found.grid[1, row]))
-    for part in (
-        f"K = {each.n_draft}",
-        str(each.tier),
-        f", {each.tpot_s * 1e3 * (1.0 - each.loss):.2f} ms<br>Over the baseline: "
-        f"{each.gain.value:.2f} ({each.gain.low:.2f} to {each.gain.high:.2f})",
-        f"<br>{each.tpot_s * 1e3:.2f} ms per token",
-        f"{each.chance:.0%}",
-    ):
-        assert part in told
 
 
 def test_cells_say_speedup_and_k_and_the_pointer_band_odds_and_tier() -> None:

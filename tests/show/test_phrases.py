@@ -16,6 +16,7 @@ from advisor.predict.scenario import Scenario
 from advisor.show.phrases import notes, schedule
 from advisor.show.phrases.answer import BOOK, PHRASES, SLOTS
 from advisor.show.phrases.book import FORMS, Book, Phrase
+from tests.golden.families import FAMILIES
 from tests.golden.phrases import BASE, FILE, FORM_TEXTS, outcomes, sentences
 
 AVOIDED = (
@@ -44,6 +45,7 @@ def test_a_brace_is_a_fact_a_form_or_a_slot_and_a_condition_is_a_flag(phrase: Ph
 def test_every_flag_is_asked_by_a_phrase_and_every_form_is_used() -> None:
     assert FLAGS.keys() == {flag for phrase in PHRASES for flag, _ in phrase.flags}
     books = (PHRASES, notes.PHRASES, schedule.PHRASES)
+    books += tuple(book.phrases for book, _, _ in FAMILIES.values())
     used = {form for book in books for phrase in book for _, form in phrase.braces}
     assert FORMS.keys() == used | {""}
 

@@ -28,6 +28,8 @@ from advisor.show.report.blocks import Code, FigureBlock, TableBlock
 from advisor.show.report.build import LIMITS, Report, build_report
 from advisor.show.report.formats import document_of, file_name, render
 from advisor.show.report.layout import sections
+from advisor.show.words.compare import what_text
+from advisor.show.words.design import standing_text
 from advisor.text import unbroken_ranges
 from tests.show.report_fixtures import DATE, MIXED, QWEN, Page, own_model, report_on
 
@@ -104,13 +106,13 @@ def test_the_report_carries_the_numbers_of_the_advice() -> None:
 def test_the_report_says_how_the_design_stands_what_to_try_and_how_the_speedup_was_made() -> None:
     report = document_of(report_on())
     steps = next_steps(advise(QWEN))
-    assert report["design"]["text"] == steps.standing.text
+    assert report["design"]["text"] == standing_text(steps.standing)
     assert report["design"]["choices"][0]["gain"] == pytest.approx(
         steps.standing.best.speedup_gain.value, rel=1e-4
     )
     best = best_effects(steps, "tokens_per_s_per_gpu")
     assert [item["what"] for item in report["next_steps"]][: len(best)] == [
-        effect.change.what for effect in best
+        what_text(effect.change) for effect in best
     ]
     speedup = next(step["text"] for step in report["derivation"] if step["title"] == "Speedup")
     assert speedup.startswith("speedup = AL × T_plain / T_round = ")

@@ -13,8 +13,6 @@ import numpy as np
 import pytest
 
 from advisor.answers.advice import Advice, advise
-from advisor.answers.design.cells import parse_place
-from advisor.answers.design.regions import RegionMap, region_map
 from advisor.answers.expert_ranks import LayoutOptions, RanksAnswer, ranks_answer
 from advisor.answers.explore.cells import context_map
 from advisor.answers.explore.entrants import ModelFilter, RankQuestion, one_load
@@ -33,7 +31,6 @@ from advisor.show.table import capital
 from advisor.show.words.expert_ranks import document, layout_table, verdict, warning_notes
 from advisor.text import json_values, printable
 from tests.answers.made_up_sweep import MAKER, frame_of, grid, parquet, row, sweep
-from tests.answers.test_design_regions import GRID
 from tests.command_line import QWEN as OPTIONS
 from tests.command_line import Run
 from tests.show.report_fixtures import DATE, QWEN, report_on
@@ -230,35 +227,6 @@ def test_nothing_travels_in_the_section_where_attention_shares_the_ranks() -> No
 
 
 @lru_cache(maxsize=1)
-def found_regions() -> RegionMap:
-    return region_map(
-        QWEN, [parse_place("h100-sxm"), parse_place("b200-sxm")], (8, 128, 256), grid=GRID
-    )
-
-
-@lru_cache(maxsize=1)
-def report_regions() -> Report:
-    return build_report(advise(QWEN), DATE, regions=found_regions())
-
-
-def test_json_carries_every_cell_and_region() -> None:
-    section = document_of(report_regions())["design_regions"]
-    cells = section["cells"]
-    assert len(cells) == 6
-    held = [cell for cell in cells if cell["kind"] != "none"]
-    assert (
-        sum(region["core_cells"] + region["edge_cells"] for region in section["regions"])
-        == len(held)
-        > 3
-    )
-    empty = next(
-        cell for cell in cells if (cell["accelerator"], cell["batch_size"]) == ("h100-sxm", 256)
-    )
-    assert (empty["why_not"], empty["loss"]) == ("does not fit in memory", None)
-    assert all(cell["loss_low"] <= cell["loss"] <= cell["loss_high"] for cell in held)
-
-
-@lru_cache(maxsize=1)
 def report_sweep() -> Report:
     return build_report(advise(QWEN), DATE, swept=view_of(sweep(), 5.0, {"model_id": "big"}))
 
@@ -343,11 +311,6 @@ SECTIONS = {
         report,
         ("| Layout | Experts read |", "| Exchange | K |", "Origin of the counts"),
     ),
-    "design_regions": (
-        "One design for several accelerators",
-        report_regions,
-        ("| Batch | h100-sxm | b200-sxm |",),
-    ),
     "sweep": (
         "A sweep of scenarios",
         report_sweep,
@@ -375,10 +338,7 @@ def test_a_section_is_there_only_when_asked_for_in_every_format_and_the_same_eac
     assert [text for text in words if text not in part] == []
     assert title in render(made(), "html").decode()
     assert render(made(), "pdf").startswith(b"%PDF")
-    answers = {
-        name: getattr(made(), name)
-        for name in ("ranks", "regions", "swept", "over_context", "board")
-    }
+    answers = {name: getattr(made(), name) for name in ("ranks", "swept", "over_context", "board")}
     again = build_report(advise(made().scenario), DATE, **answers)
     for form in ("md", "html", "json"):
         assert render(again, form) == render(made(), form)  # type: ignore[arg-type]
@@ -388,7 +348,6 @@ def test_a_section_is_there_only_when_asked_for_in_every_format_and_the_same_eac
 
 RECORDS = {
     "expert_ranks": {"RanksSection": "", "RankLayout": "layouts", "RankExchange": "exchange"},
-    "design_regions": {"RegionsSection": "", "DesignRegion": "regions", "RegionCell": "cells"},
     "sweep": {
         "SweepSection": "",
         "SweptSetting": "varied",

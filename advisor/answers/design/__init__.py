@@ -1,1 +1,1 @@
-"""Which MoE instead: the search over designs, regions, several targets."""
+"""Which MoE instead: the search over designs, and one for several targets."""

@@ -4,7 +4,7 @@ depends on."""
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -12,31 +12,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.answers.design.candidates import (
-    LAW_NAMES,
-    ONE_LAW,
     Candidate,
     candidates,
-    headline,
     is_clear,
-    title,
 )
 from advisor.answers.design.dials import BatchRule, Dial, batch_rule, dials
 from advisor.answers.design.grid import (
-    CONSTRAINT_TEXT,
     CONSTRAINTS,
-    NOTE,
     DesignGrid,
     Mixes,
     Objective,
 )
 from advisor.answers.design.search import distinct_candidates, pareto_front, serve
 from advisor.answers.design.space import DesignSpace
+from advisor.answers.design.standing import DesignRecord, standing_of
 from advisor.physics.components import DEVICE_RECORDS, OVERHEADS
 from advisor.physics.kernel_costs import KernelCosts
-from advisor.physics.quality import LIMITS, TOKENS_PER_PARAMETER_WARNING
 from advisor.predict.setup import Setup
 from advisor.prediction import Array
-from advisor.text import counted
 
 FLIP_REGRET = 0.01
 """A recommendation counts as flipped when another design is better by more than this share of the
@@ -53,10 +46,10 @@ class Sensitivity:
 
     assumption: str
     """Kind of assumption: acceptance, correlation, skew, bandwidth, overheads or law."""
-    change: str
+    end: str
+    """End of its band, or the factor on it."""
     best: int | None
     """Recommended design under the change; None when nothing is feasible then."""
-    best_text: str
     regret: float
     """Share of the objective lost by keeping today's recommendation. NaN where it is no longer
     allowed."""
@@ -74,14 +67,13 @@ def sensitivity(space: DesignSpace) -> list[Sensitivity]:
     # batch stay out.
     contenders = np.union1d(space.width_ends(space.failed == 0), [space.best])
     results = []
-    for what, change, setup, routing in _variations(space):
+    for what, end, setup, routing in _variations(space):
         scores, baseline = _scores(space, contenders, setup, routing)
         top = int(scores.argmax())
         recommended_score = float(scores[np.flatnonzero(contenders == space.best)[0]])
         results.append(
             _held(
-                space,
-                (what, change),
+                (what, end),
                 int(contenders[top]),
                 float(scores[top]),
                 recommended_score,
@@ -90,12 +82,11 @@ def sensitivity(space: DesignSpace) -> list[Sensitivity]:
         )
     # The first law alone: costs are those of the space, and what keeps all laws keeps one.
     if (top_alone := one_law_best(space)) is not None:
-        what_law = ("law", f"equal quality by {LAW_NAMES['leverage']} alone")
+        what_law = ("law", "leverage")
         scores = space.score
         recommended_score = float(scores[space.best])
         results.append(
             _held(
-                space,
                 what_law,
                 top_alone,
                 float(scores[top_alone]),
@@ -110,7 +101,8 @@ _Edit = Callable[[Setup], Setup]
 
 
 def _variations(space: DesignSpace) -> Iterator[tuple[str, str, _Edit, tuple[str, str]]]:
-    """(assumption, change, edit of the setup, ends of the routing band for (skew, correlation))."""
+    """(assumption, end or factor, edit of the setup, ends of the routing band for (skew,
+    correlation))."""
     middle = ("value", "value")
 
     def same(setup: Setup) -> Setup:
@@ -125,23 +117,13 @@ def _variations(space: DesignSpace) -> Iterator[tuple[str, str, _Edit, tuple[str
                 setup, acceptance=dataclasses.replace(setup.acceptance, accepted_length=lengths)
             )
 
-        yield "acceptance", f"accepted length at the {end} end of its band", accepted, middle
+        yield "acceptance", end, accepted, middle
     if space.setup.routing is not None:
         # Ends are named by the experts they touch: more correlation and more skew touch fewer.
-        yield (
-            "correlation",
-            "affinity and stickiness at the high end of their band",
-            same,
-            ("value", "low"),
-        )
-        yield (
-            "correlation",
-            "affinity and stickiness at the low end of their band",
-            same,
-            ("value", "high"),
-        )
-        yield "skew", "expert load at the uneven end of its band", same, ("low", "value")
-        yield "skew", "expert load at the even end of its band", same, ("high", "value")
+        yield "correlation", "high", same, ("value", "low")
+        yield "correlation", "low", same, ("value", "high")
+        yield "skew", "low", same, ("low", "value")
+        yield "skew", "high", same, ("high", "value")
     for factor in _BANDWIDTH_FACTORS:
 
         def streamed(setup: Setup, factor: float = factor) -> Setup:
@@ -151,7 +133,7 @@ def _variations(space: DesignSpace) -> Iterator[tuple[str, str, _Edit, tuple[str
                 draft_costs=with_bandwidth(setup.draft_costs, factor),
             )
 
-        yield "bandwidth", f"memory bandwidth x {factor:g}", streamed, middle
+        yield "bandwidth", f"{factor:g}", streamed, middle
     for factor in _OVERHEAD_FACTORS:
 
         def launched(setup: Setup, factor: float = factor) -> Setup:
@@ -161,7 +143,7 @@ def _variations(space: DesignSpace) -> Iterator[tuple[str, str, _Edit, tuple[str
                 costs=replace(setup.costs, **{n: getattr(setup.costs, n) * factor for n in names}),
             )
 
-        yield "overheads", f"host and launch times x {factor:.2g}", launched, middle
+        yield "overheads", f"{factor:.2g}", launched, middle
 
 
 def with_bandwidth(costs: KernelCosts, factor: float) -> KernelCosts:
@@ -207,7 +189,6 @@ def _scores(
 
 
 def _held(
-    space: DesignSpace,
     what: tuple[str, str],
     best: int,
     best_score: float,
@@ -218,9 +199,7 @@ def _held(
     more), against the best."""
     regret = 1.0 - recommended_score / best_score
     flips = np.isnan(regret) or regret > FLIP_REGRET
-    return Sensitivity(
-        *what, best, space.describe(best), regret, recommended_score / baseline, bool(flips)
-    )
+    return Sensitivity(*what, best, regret, recommended_score / baseline, bool(flips))
 
 
 def one_law_best(space: DesignSpace) -> int | None:
@@ -229,16 +208,12 @@ def one_law_best(space: DesignSpace) -> int | None:
     return space.best_of(keeps & space.keeps_apart_from("quality"))
 
 
-NOTHING_BINDS = "Equal quality alone limits the objective: no other limit costs anything."
-
-
 @dataclass(frozen=True)
 class Binding:
     """Price of one constraint: the best design that breaks it alone, against the recommended
     one."""
 
     constraint: str
-    text: str
     gain: float
     index: int
 
@@ -248,11 +223,17 @@ class Infeasible:
     """Reason that nothing is left, and the design that breaks fewest constraints, and those
     least."""
 
-    message: str
     nearest: int
     breaks: tuple[str, ...]
+    beyond: float
+    """How far it lies beyond them. [-]"""
     ruled_out: dict[str, int]
-    """Designs that each constraint rules out."""
+    """Designs that each constraint rules out, most first."""
+    n_designs: int
+    largest_batch: int
+    """Of the nearest design. [sequences]"""
+    mostly_memory: bool
+    """Whether memory rules out most designs."""
 
 
 @dataclass(frozen=True)
@@ -264,15 +245,9 @@ class DesignAnswer:
     """Distinct candidates that are described in full."""
 
     @cached_property
-    def verdict(self) -> str:
-        """The headline, then gains and costs of the design."""
-        chosen = self.recommended
-        return infeasible(self.space).message if chosen is None else title(self.space, chosen)
-
-    @cached_property
-    def headline(self) -> str:
-        """The answer in one line."""
-        return headline(self.space, self.recommended)
+    def standing(self) -> DesignRecord:
+        """Facts of the best design beside the start."""
+        return standing_of(self.space, self.recommended)
 
     @cached_property
     def recommended(self) -> Candidate | None:
@@ -310,18 +285,6 @@ class DesignAnswer:
         """Cost of each limit, the dearest first."""
         return binding_constraints(self.space)
 
-    @property
-    def binding_text(self) -> str:
-        """The dearest limit in a sentence."""
-        if self.space.best is None:
-            return ""
-        if not self.binding:
-            return NOTHING_BINDS
-        return (
-            f"{binding_start(self.space, self.binding[0])} would be "
-            f"{self.binding[0].gain - 1:.1%} better."
-        )
-
     @cached_property
     def sensitivity(self) -> tuple[Sensitivity, ...]:
         """The recommendation under each changed assumption."""
@@ -342,16 +305,6 @@ class DesignAnswer:
         """Indices into the space, from best quality to best objective."""
         return pareto_front(self.space)
 
-    @property
-    def limits(self) -> tuple[str, ...]:
-        """Gaps in the laws for quality and routing."""
-        return (*LIMITS, NOTE)
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Remarks to read before training by this answer."""
-        return _warnings(self.space, self.recommended, self.one_law)
-
 
 def design_answer(space: DesignSpace, count: int = 10) -> DesignAnswer:
     """Everything about one design question. `count` distinct candidates are described in full."""
@@ -370,7 +323,7 @@ def binding_constraints(space: DesignSpace) -> tuple[Binding, ...]:
             continue
         gain = float(space.score[top] / space.score[space.best])
         if gain > 1.0:
-            bindings.append(Binding(name, CONSTRAINT_TEXT[name], gain, top))
+            bindings.append(Binding(name, gain, top))
     return tuple(sorted(bindings, key=lambda item: -item.gain))
 
 
@@ -380,45 +333,22 @@ def _broken(space: DesignSpace) -> NDArray[np.uint16]:
 
 
 def infeasible(space: DesignSpace) -> Infeasible:
-    """Find the constraint that rules out most, and the design that breaks fewest of them, by
+    """Find the constraints that rule out designs, and the design that breaks fewest of them, by
     least."""
     broken = _broken(space)
     counts = dict(zip(CONSTRAINTS, broken.sum(axis=0).tolist(), strict=True))
     fewest = np.flatnonzero(broken.sum(axis=1) == broken.sum(axis=1).min())
     nearest = int(fewest[space.violation[fewest].argmin()])
-    breaks = tuple(space.failed_names(nearest))
-    most = max(counts, key=lambda name: counts[name])
-    beyond = float(np.expm1(space.violation[nearest]))
-    reason = CONSTRAINT_TEXT[most]
-    broken_text = " and ".join(CONSTRAINT_TEXT[name] for name in breaks)
-    remedy = _remedy(space, nearest, counts["memory"])
-    message = (
-        f"No design keeps every limit. {reason[0].upper()}{reason[1:]} rules out {counts[most]:,} "
-        f"of {len(space):,}. Nearest: {space.describe(nearest)}; it breaks only {broken_text}, by "
-        f"{beyond:.0%}. {remedy}"
+    most_first = sorted(counts, key=lambda name: -counts[name])
+    return Infeasible(
+        nearest,
+        tuple(space.failed_names(nearest)),
+        float(np.expm1(space.violation[nearest])),
+        {name: counts[name] for name in most_first if counts[name]},
+        len(space),
+        int(space.largest_batch[nearest]),
+        counts["memory"] > len(space) / 2,
     )
-    return Infeasible(message, nearest, breaks, {name: n for name, n in counts.items() if n})
-
-
-def _remedy(space: DesignSpace, nearest: int, too_large: int) -> str:
-    breaks = space.failed_names(nearest)
-    if "memory" in breaks:
-        fits = int(space.largest_batch[nearest])
-        least = f"a batch of at most {fits}" if fits else "a smaller batch"
-        return f"Use more GPUs, a smaller weight format, a shorter context or {least}."
-    if "tpot" in breaks:
-        return (
-            "Raise the limit on time per output token, lower the batch, or add tensor-parallel "
-            "GPUs."
-        )
-    for name in ("total_params", "training_cost"):
-        if name in breaks:
-            return f"Raise {CONSTRAINT_TEXT[name]}."
-    if "quality" in breaks and too_large > len(space) / 2:
-        return "Designs that fit in memory are too weak: use more GPUs or a smaller weight format."
-    if "quality" in breaks:
-        return "Widen the grid (more experts or wider ones) or raise quality_eps."
-    return "Widen the grid."
 
 
 def best_by_objective(space: DesignSpace) -> dict[Objective, Candidate]:
@@ -444,95 +374,31 @@ def best_by_objective(space: DesignSpace) -> dict[Objective, Candidate]:
     return dict(zip(best, described, strict=True))
 
 
-def binding_start(space: DesignSpace, first: Binding) -> str:
-    """Start of a sentence with the limit that costs most and the design it rules out."""
-    return (
-        f"Of the limits besides equal quality, {first.text} costs most: without it, "
-        f"{space.describe(first.index)}"
-    )
+@dataclass(frozen=True)
+class UnmetWish:
+    """A value that the user wished to be tried and that no feasible design has."""
+
+    axis: str
+    """n_experts, n_active or n_shared."""
+    value: int
+    constraint: str | None
+    """What rules out most of them. None: no such design can be placed."""
+    n_designs: int
 
 
-def sensitivity_text(results: Sequence[Sensitivity]) -> str:
-    """Sentence on how many changed assumptions would make another design the recommended one."""
-    count = sum(item.flips for item in results)
-    n = counted(len(results), "changed assumption")
-    if not count:
-        return (
-            f"Under each of {n}, the recommended design stays within {FLIP_REGRET:.0%} of the best."
-        )
-    return (
-        f"Under {count} of {n}, the recommended design is over {FLIP_REGRET:.0%} behind the best, "
-        "or no longer allowed."
-    )
-
-
-_WISHES = {"n_experts": "experts", "n_active": "active experts", "n_shared": "shared experts"}
-
-
-def _unmet_wishes(space: DesignSpace) -> list[str]:
-    """A sentence for each value that the user wished to be tried and that no feasible design has,
-    with the reason."""
-    sentences = []
-    for name, words in _WISHES.items():
-        wished = getattr(space.grid, name)
-        values = getattr(space, name)
-        if wished == DesignGrid.model_fields[name].default:
+def unmet_wishes(space: DesignSpace) -> list[UnmetWish]:
+    """Each wished value without a feasible design, with the reason."""
+    wishes = []
+    for axis in ("n_experts", "n_active", "n_shared"):
+        wished = getattr(space.grid, axis)
+        values = getattr(space, axis)
+        if wished == DesignGrid.model_fields[axis].default:
             continue
-        unmet = [value for value in wished if not np.any(values[space.candidates] == value)]
-        for value in unmet:
+        for value in wished:
             has = values == value
+            if np.any(has[space.candidates]):
+                continue
             broken = _broken(space)[has].sum(axis=0)
-            reason = (
-                "no such design can be placed (k <= N, N divisible by the expert-parallel ranks)"
-            )
-            if has.any():
-                reason = (
-                    f"{CONSTRAINT_TEXT[CONSTRAINTS[int(broken.argmax())]]} rules out most of "
-                    f"{int(has.sum()):,}"
-                )
-            sentences.append(f"No design with {value} {words} is feasible: {reason}.")
-    return sentences
-
-
-def _warnings(
-    space: DesignSpace, chosen: Candidate | None, one_law: Candidate | None
-) -> tuple[str, ...]:
-    warnings = [*space.notes, *_unmet_wishes(space)]
-    if chosen is None:
-        return tuple(warnings)
-    question = space.question
-    if one_law is not None:
-        warnings.append(
-            f"By {ONE_LAW} alone {space.describe(one_law.index)} would gain "
-            f"{one_law.objective_gain.value:.2f}x; its quality may be only "
-            f"{one_law.quality_range[0]:.0%}: train a small pair before you trust it."
-        )
-    if (
-        chosen.tokens_per_parameter is not None
-        and chosen.tokens_per_parameter < TOKENS_PER_PARAMETER_WARNING
-    ):
-        warnings.append(
-            f"{chosen.tokens_per_parameter:.0f} training tokens per parameter: below about 20, "
-            "reasoning is reported to suffer from sparsity (arXiv:2508.18672)."
-        )
-    if chosen.corners:
-        warnings.append(
-            f"At a corner of the search: {'; '.join(chosen.corners)}. A better design may lie "
-            "beyond it."
-        )
-    if space.baseline_problem:
-        warnings.append(space.baseline_problem)
-    elif chosen.objective_gain.low <= 1.0:
-        warnings.append("The 80% range of the gain includes 1: the baseline may be as good.")
-    elif chosen.tpot_gain.value < 1.0:
-        warnings.append(
-            f"It is {1 / chosen.tpot_gain.value:.2f} times slower per token than the baseline."
-        )
-    if question.objective == "cost_per_million_tokens":
-        warnings.append(
-            f"Cost at {question.price_usd_per_hour:g} USD per GPU-hour; it ranks designs as "
-            "tokens/s per GPU."
-        )
-    if chosen.extrapolated:
-        warnings.append("Outside the data: kernels are calibrated to 2048 tokens a step.")
-    return tuple(dict.fromkeys(warnings))
+            most = CONSTRAINTS[int(broken.argmax())] if has.any() else None
+            wishes.append(UnmetWish(axis, value, most, int(has.sum())))
+    return wishes

@@ -1,10 +1,9 @@
 """Single designs out of a space: gain over the baseline with a band, training cost, quality by each
-law, words."""
+law."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,7 +28,6 @@ from advisor.predict.curve import curve_for
 from advisor.predict.prefill import prefill_per_token_s
 from advisor.predict.setup import Setup
 from advisor.prediction import Array, Tier, lowest
-from advisor.text import MERITS
 
 SHAPE_LOG_SD = 0.05
 """Error of one expert shape's kernels that the baseline's does not share (assumed; fitted kernels
@@ -81,8 +79,8 @@ class Candidate:
     """Training compute at equal tokens over the baseline's: active parameters over its. [-]"""
     training_flop: float | None
     """6 N_act D; None where the training tokens are not given. [FLOP]"""
-    corners: tuple[str, ...]
-    """Ends of the space or of a law's data that it lies at, in words."""
+    corners: tuple[tuple[str, float], ...]
+    """Ends of the space or of a law's data that it lies at, each with its value."""
     tokens_per_parameter: float | None
     speedup: tuple[float, ...]
     tpot_s: tuple[float, ...]
@@ -315,17 +313,12 @@ def _gains(
 
 _EDGE = 0.02
 """A value within this share of a bound lies at it. [-]"""
-_MOST_TOLD = 2.0
-"""Ratios above this are not printed: the laws are then far outside the designs they were fitted on.
-[-]"""
 LAW_NAMES = {
     "leverage": "efficiency leverage (arXiv:2507.17702)",
     "anchor": "N_act ~ A^0.30 (arXiv:2507.20534)",
     "loss": "expert-mix loss (arXiv:2509.23678)",
 }
 """The laws for equal quality, all of which a design must keep."""
-ONE_LAW = next(iter(LAW_NAMES.values())).split(" (")[0]
-"""Name, without its source, of the law that promises most of few active experts."""
 
 
 @dataclass(frozen=True)
@@ -339,22 +332,6 @@ class LawQuality:
     low: float | None
     """None where the law was published without an uncertainty."""
     high: float | None
-
-    @property
-    def short(self) -> str:
-        """The ratio as `96%`, or `>200%` beyond what a law can be trusted to tell."""
-        return f">{_MOST_TOLD:.0%}" if self.ratio > _MOST_TOLD else f"{self.ratio:.0%}"
-
-    @property
-    def text(self) -> str:
-        """The ratio, range and law, as in `96% (84-110%)
-        by efficiency leverage (arXiv:2507.17702)`."""
-        band = (
-            "no band published"
-            if self.low is None or self.high is None
-            else f"{self.low:.0%}-{self.high:.0%}"
-        )
-        return f"{self.short} ({band}) by {LAW_NAMES[self.law]}"
 
 
 def qualities(space: DesignSpace, index: int) -> tuple[LawQuality, ...]:
@@ -381,52 +358,41 @@ def qualities(space: DesignSpace, index: int) -> tuple[LawQuality, ...]:
     )
 
 
-def corners(space: DesignSpace, index: int) -> tuple[str, ...]:
-    """Ends of the grid or of a law's data that a design, but not the baseline, lies at, in
-    words."""
+Corner = tuple[str, float]
+"""Which end of the search or of a law's data a design lies at, and its value there."""
+
+
+def corners(space: DesignSpace, index: int) -> tuple[Corner, ...]:
+    """Ends of the grid or of a law's data that a design, but not the baseline, lies at."""
     baseline = space.baseline
-    corner_texts = []
-    n, k, s, _ = _counts(space, index)
-    for name, value, own_value, tried in (
-        ("experts", n, baseline.n_experts, space.n_experts),
-        ("active experts", k, baseline.n_active, space.n_active),
-        ("shared experts", s, baseline.n_shared, space.n_shared),
+    rails = space.rails
+    n, k, s, width = _counts(space, index)
+    ends: list[Corner] = []
+    for name, value, own_value in (
+        ("n_experts", n, baseline.n_experts),
+        ("n_active", k, baseline.n_active),
+        ("n_shared", s, baseline.n_shared),
     ):
+        tried = getattr(space, name)
         least = float(tried.min())
         most = float(tried.max())
-        if (
-            value == np.float32(own_value)
-            or least == most
-            or (value == 0.0 and name == "shared experts")
-        ):
-            continue
-        if value in (least, most):
-            extreme = "most" if value == most else "fewest"
-            corner_texts.append(f"{value:g} {name}, the {extreme} tried")
-    rails = space.rails
-    if (
-        k == rails.min_active
-        and k != baseline.n_active
-        and not any("active" in text for text in corner_texts)
-    ):
-        corner_texts.append(f"{k:g} active experts, the fewest that the laws know")
+        is_free = value != np.float32(own_value) and least != most
+        if is_free and value in (least, most) and (value or name != "n_shared"):
+            ends.append((f"{'most' if value == most else 'fewest'}_{name}", value))
+    is_named = any(case.endswith("n_active") for case, _ in ends)
+    if k == rails.min_active and k != baseline.n_active and not is_named:
+        ends.append(("law_active", k))
     activation = float(activation_ratio(n, k, s))
     if activation <= rails.min_activation * (1.0 + _EDGE) and activation < baseline.activation:
-        corner_texts.append(f"activation ratio {activation:.1%}, the least behind the law")
+        ends.append(("law_activation", activation))
     share = s / (k + s)
     if share >= rails.max_shared_share * (1.0 - _EDGE) and s != baseline.n_shared:
-        corner_texts.append(f"shared share {share:.0%}, the most allowed")
-    body = space.bodies[space.body[index]].architecture
-    grain = 2.0 * body.hidden_size / float(space.expert_width[index])
-    for bound, words in zip(rails.granularity, ("coarsest", "finest"), strict=True):
-        if (
-            abs(grain / bound - 1.0) <= _EDGE
-            and int(space.expert_width[index]) != baseline.expert_width
-        ):
-            corner_texts.append(
-                f"width {int(space.expert_width[index])}, the {words} experts that the law knows"
-            )
-    return tuple(corner_texts)
+        ends.append(("law_shared", share))
+    grain = 2.0 * space.bodies[space.body[index]].architecture.hidden_size / width
+    for bound, case in zip(rails.granularity, ("law_coarsest", "law_finest"), strict=True):
+        if abs(grain / bound - 1.0) <= _EDGE and width != baseline.expert_width:
+            ends.append((case, float(width)))
+    return tuple(ends)
 
 
 def is_clear(space: DesignSpace, item: Candidate) -> bool:
@@ -454,126 +420,4 @@ def own_design(space: DesignSpace, item: Candidate) -> bool:
     return bool(np.allclose(counts, baseline.counts)) and (item.expert_width, item.body) == (
         baseline.expert_width,
         0,
-    )
-
-
-def design_words(space: DesignSpace, item: Candidate, width: str = ", width {}") -> str:
-    """A design in the words of an answer: `top-8 of 120, no shared, width 896, K = 4`."""
-    body = f", {space.bodies[item.body].architecture.name}" if item.body else ""
-    experts = _experts_words(item.n_active, item.n_experts, item.n_shared)
-    return f"{experts}{width.format(item.expert_width)}{body}{k_words(space, item.n_draft)}"
-
-
-def headline(space: DesignSpace, chosen: Candidate | None) -> str:
-    """The answer in one line: build the design that is clearly better at equal quality, or keep
-    today's."""
-    if chosen is None:
-        return "No design keeps every limit"
-    baseline = space.baseline
-    gain = chosen.objective_gain
-    merit = MERITS[space.question.objective]
-    baseline_words = _experts_words(baseline.n_active, baseline.n_experts, baseline.n_shared)
-    if space.baseline_problem:
-        return f"Build {design_words(space, chosen, width='')}: today's design cannot serve this"
-    if abs(gap := space.measured_gap) > MAX_MEASURED_GAP:
-        return (
-            f"Measure first: the cost model is off by {abs(gap):.0%} for {baseline_words}, too "
-            "much to compare designs"
-        )
-    better, than = (
-        ("faster", " than")
-        if space.question.objective == "tpot"
-        else (f"better by {merit.words}", ", not")
-    )
-    if not keeps_baseline(space, chosen):
-        gain_phrase = gain_words(space, chosen).replace("as fast", "faster")
-        return (
-            f"Build {design_words(space, chosen, width='')}: {gain_phrase}{than} "
-            f"{baseline_words}, at equal quality"
-        )
-    baseline_words += k_words(space, baseline.served.n_draft[:, 0].tolist())
-    if own_design(space, chosen):
-        return f"Keep {baseline_words}: no design of equal quality is {better}"
-    if chosen.tpot_gain.value < 1.0 < gain.low:
-        return (
-            f"Keep {baseline_words}: the best of equal quality by {merit.words} is slower per token"
-        )
-    return f"Keep {baseline_words}: no design of equal quality is clearly {better}"
-
-
-def gain_words(space: DesignSpace, item: Candidate) -> str:
-    """Gain over the baseline with its range: `1.05× as fast (80% range 0.97–1.20×)`, or
-    `no faster (...)`."""
-    gain = item.objective_gain
-    objective = space.question.objective
-    merit = "as fast" if objective == "tpot" else MERITS[objective].gain_of
-    gain_phrase = f"{gain.value:.2f}× {merit}"
-    if gain_phrase == "1.00× as fast":
-        gain_phrase = "no faster"
-    return f"{gain_phrase} (80% range {gain.low:.2f}–{gain.high:.2f}×)"
-
-
-def k_words(space: DesignSpace, drafts: Sequence[int]) -> str:
-    """End of a design's words, `, K = 3` or `, K = 2/3` by batch. Empty without a drafter."""
-    return (
-        ""
-        if space.setup.drafter.kind == "none"
-        else f", K = {'/'.join(map(str, dict.fromkeys(drafts)))}"
-    )
-
-
-def _experts_words(n_active: int, n_experts: int, n_shared: float) -> str:
-    shared = f"{n_shared:.3g} shared" if n_shared else "no shared"
-    return f"top-{n_active} of {n_experts}, {shared}"
-
-
-def title(space: DesignSpace, chosen: Candidate) -> str:
-    """The headline, then the design and what it gives, what it costs to train, and its quality by
-    each law."""
-    baseline = space.baseline
-    batches = ", ".join(f"{batch:g}" for batch in space.question.batches)
-    start = f"{headline(space, chosen)}. At batch {batches} on {space.setup.place}"
-    words = design_words(space, chosen)
-    if own_design(space, chosen):
-        return f"{start} it is {words}."
-    problem = f" {space.baseline_problem}" if space.baseline_problem else ""
-    lead = (
-        ""
-        if is_clear(space, chosen) or problem
-        else f"the best alternative, {gain_words(space, chosen)}, is "
-    )
-    return (
-        f"{start}, {lead}{words} instead of top-{baseline.n_active} of {baseline.n_experts}: "
-        f"{_merits(space, chosen)}.{problem} {price_words(space, chosen)}"
-    )
-
-
-def _merits(space: DesignSpace, chosen: Candidate) -> str:
-    """The objective against the baseline's; of a speedup, the speed per token in the same line."""
-    question = space.question
-    merit = MERITS[space.question.objective]
-    time = chosen.tpot_gain.value
-    unit = "per output token" if question.objective == "tpot" else merit.words
-    comparison = (
-        f"{merit.text(chosen.objective)} {unit} against "
-        f"{merit.text(question.value(space.baseline.score))}"
-    )
-    if question.objective != "sd_speedup":
-        return comparison
-    direction = "faster" if time >= 1.0 else "slower"
-    beside = f"{max(time, 1.0 / time):.2f} times {direction} than the baseline"
-    return f"{comparison}; a ratio to its own plain decoding, not a speed: per token it is {beside}"
-
-
-def price_words(space: DesignSpace, chosen: Candidate) -> str:
-    """Sizes, training cost at equal tokens, and quality by each law."""
-    baseline = space.baseline
-    flop = "" if chosen.training_flop is None else f" ({chosen.training_flop:.2g} FLOP)"
-    growth = chosen.total_params / baseline.total_params
-    laws = ", ".join(item.text for item in chosen.quality)
-    return (
-        f"{chosen.total_params / 1e9:.1f} B weights ({growth:.2f} times the baseline's), "
-        f"{chosen.active_params / 1e9:.2f} B active without embeddings; training takes "
-        f"{chosen.training_cost:.2f} times the compute at equal tokens{flop}. Quality as "
-        f"dense-equivalent size: {laws}."
     )

@@ -34,7 +34,8 @@ class Experts(NamedTuple):
     @property
     def text(self) -> str:
         """Text as it is typed: `N256 k8 s1 w2048`."""
-        return f"N{self.n_experts} k{self.n_active} s{self.n_shared:g} w{self.expert_width}"
+        n, k, s, width = self
+        return " ".join((f"N{n}", f"k{k}", f"s{s:g}", f"w{width}"))
 
 
 def baseline_experts(space: DesignSpace) -> Experts:

@@ -31,21 +31,10 @@ MAX_BATCHES = 32
 Objective = Literal["tpot", "tokens_per_s_per_gpu", "cost_per_million_tokens", "sd_speedup"]
 OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 """The first is the default."""
-CONSTRAINT_TEXT = {
-    "quality": "equal quality",
-    "activation": "the smallest activation ratio of the law",
-    "granularity": "the granularity range of the law",
-    "attention_share": "the attention share of active parameters (20-50%)",
-    "shared_share": "the largest shared share (1/3)",
-    "n_active": "at least two experts per token",
-    "total_params": "the limit on total parameters",
-    "memory": "memory per GPU at the target batch and context",
-    "tpot": "the limit on time per output token",
-    "training_cost": "the limit on training compute",
-    "total_target": "the target total size",
-    "active_target": "the target active size",
-}
-CONSTRAINTS = tuple(CONSTRAINT_TEXT)
+CONSTRAINTS = (
+    *("quality", "activation", "granularity", "attention_share", "shared_share", "n_active"),
+    *("total_params", "memory", "tpot", "training_cost", "total_target", "active_target"),
+)
 """Bit i of `DesignSpace.failed` is constraint i."""
 TARGET_SHARE = 0.05
 """Choice of this project: how far a design's size may lie from a target size. [-]"""
@@ -205,15 +194,6 @@ def _batch_shares(
         )
     order = np.argsort(size)
     return size[order], (share / share.sum())[order]
-
-
-NOTE = (
-    "Routing moves with the design: skew, affinity and stickiness follow the measured class "
-    "presets along the shared share and the number of experts (interpolated between classes that "
-    "were measured alike), scaled to the baseline's own preset. The further a design is from the "
-    "baseline, the wider its band. Opened in Serve, a design keeps that routing, and has its own "
-    "measured kernels where there are any, not the fitted ones."
-)
 
 
 MAX_DESIGNS = 4_000_000

@@ -33,7 +33,7 @@ from advisor.answers.design.space import (
     arms,
     law_ratios,
     make_body,
-    measured_gap,
+    measured_baseline,
     over_widths,
     quality_of,
     served,
@@ -102,16 +102,7 @@ def design_space(
         drafts,
     )
     columns = _every_body(search, stacks, steps, on_progress)
-    if checked_question.training_tokens is None:
-        notes = (
-            *notes,
-            (
-                "Training tokens not given: the quality law is evaluated at its largest compute, "
-                "1e22 FLOP."
-            ),
-        )
-    gap, note = measured_gap(measured_setup, setup, checked_question, baseline.served)
-    notes = (*notes, note) if note else notes
+    measured = measured_baseline(measured_setup, setup, checked_question, baseline.served)
     return DesignSpace(
         setup,
         checked_question,
@@ -122,8 +113,7 @@ def design_space(
         notes,
         drafts,
         **columns,
-        measured_gap=gap,
-        measured_note=note,
+        measured=measured,
     )
 
 

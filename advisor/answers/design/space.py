@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -386,36 +386,45 @@ def law_ratios(
     )
 
 
-def measured_gap(
-    given: Setup, by_fit: Setup, question: Question, served: Served
-) -> tuple[float, str]:
-    """Plain step by measured rows over the fit's, less 1, where they differ most [-], and a
-    sentence.
+@dataclass(frozen=True)
+class MeasuredBaseline:
+    """The baseline by its own measured rows beside the fit that costs all designs."""
 
-    `served` is the baseline by the fit, [nB, 1]. (0, "") where the baseline's shape was not
-    measured.
+    gap: float
+    """Baseline step by measured rows over the fit's, less 1, where they differ most. [-]"""
+    drafts: tuple[int, ...]
+    """K that is fastest by the fit, at each batch. [tokens]"""
+    speedup: float
+    tpot_ms: float
+    fit_speedup: float
+    fit_tpot_ms: float
+
+
+def measured_baseline(
+    given: Setup, by_fit: Setup, question: Question, served: Served
+) -> MeasuredBaseline | None:
+    """The baseline by its own rows. None where its shape was not measured.
+
+    `served` is the baseline by the fit, [nB, 1].
     """
     if given.costs.routed.measured is None:
-        return 0.0, ""
-    drafts = np.unique([0, *served.n_draft[:, 0]])
-    measured_curve = curve_for(given, question.batches, drafts)
-    gaps = measured_curve.plain_step_s / curve_for(by_fit, question.batches, [0]).plain_step_s - 1.0
-    rows = np.arange(len(question.batches))
-    columns = np.searchsorted(drafts, served.n_draft[:, 0])
-    measured_tpot_s = measured_curve.tpot_s[rows, columns]
-    speedup = question.mean_speedup(measured_curve.speedup[rows, columns], measured_tpot_s)
-    tpot_ms = question.mean_tpot_s(measured_tpot_s) * 1e3
+        return None
+    k = served.n_draft[:, 0]
+    drafts = np.unique([0, *k])
+    curve = curve_for(given, question.batches, drafts)
+    fit_step_s = curve_for(by_fit, question.batches, [0]).plain_step_s
+    gaps = curve.plain_step_s / fit_step_s - 1.0
+    at = np.arange(len(question.batches)), np.searchsorted(drafts, k)
+    tpot_s = curve.tpot_s[at]
     fitted_tpot_s = served.tpot_s[:, 0]
-    fit_speedup = question.mean_speedup(served.speedup[:, 0], fitted_tpot_s)
-    fit_tpot_ms = question.mean_tpot_s(fitted_tpot_s) * 1e3
-    lengths = [str(k) for k in dict.fromkeys(served.n_draft[:, 0].tolist())]
-    k = f"K = {lengths[0]}" if len(lengths) == 1 else f"K = {', '.join(lengths)} by batch"
-    note = (
-        f"Designs are compared by fitted kernels, by which the baseline has {fit_speedup:.2f}x "
-        f"and {fit_tpot_ms:.2f} ms at {k}, the fastest by the fit. Its own measured rows, used "
-        f"elsewhere, give {speedup:.2f}x and {tpot_ms:.2f} ms there."
+    return MeasuredBaseline(
+        gap=float(gaps[np.argmax(np.abs(gaps))]),
+        drafts=tuple(k.tolist()),
+        speedup=question.mean_speedup(curve.speedup[at], tpot_s),
+        tpot_ms=question.mean_tpot_s(tpot_s) * 1e3,
+        fit_speedup=question.mean_speedup(served.speedup[:, 0], fitted_tpot_s),
+        fit_tpot_ms=question.mean_tpot_s(fitted_tpot_s) * 1e3,
     )
-    return float(gaps[np.argmax(np.abs(gaps))]), note
 
 
 MAX_MEASURED_GAP = 0.10
@@ -444,12 +453,6 @@ class Baseline:
     def counts(self) -> tuple[float, float, float]:
         """(N, k, s)."""
         return float(self.n_experts), float(self.n_active), self.n_shared
-
-    @property
-    def words(self) -> str:
-        """Experts of the baseline in words, as `DesignSpace.describe` has a design's."""
-        extra = f" + {self.n_shared:.3g} shared" if self.n_shared else ""
-        return f"{self.n_experts} experts top-{self.n_active}{extra}, width {self.expert_width}"
 
 
 @dataclass(frozen=True)
@@ -486,13 +489,16 @@ class DesignSpace:
     n_draft: NDArray[np.int16]
     score: Array
     """The objective, higher is better."""
-    measured_gap: float = 0.0
-    """Plain step of the baseline by its own measured rows over the one by the fitted form that
-    designs are compared by, less 1, at the target batch where they differ most; 0 where its shape
-    was not measured. [-]"""
-    measured_note: str = ""
-    """Sentence on the baseline by its own measured rows and by the form; empty where its shape was
-    not measured."""
+    measured: MeasuredBaseline | None = None
+    """The baseline by its own measured rows. None where its shape was not measured."""
+
+    @property
+    def measured_gap(self) -> float:
+        """Baseline step by measured rows over the fit's, less 1. [-]
+
+        0 where it was not measured.
+        """
+        return 0.0 if self.measured is None else self.measured.gap
 
     def __len__(self) -> int:
         return len(self.body)
@@ -523,15 +529,6 @@ class DesignSpace:
         [designs]"""
         others = np.uint16(sum(1 << CONSTRAINTS.index(name) for name in names))
         return np.asarray(self.failed & ~others == 0)
-
-    def allowed_at(self, row: int) -> NDArray[np.bool_]:
-        """Designs that would be candidates were this batch of the question the only one.
-        [designs]"""
-        allowed = self.keeps_apart_from("memory", "tpot") & (
-            self.largest_batch >= self.question.batches[row]
-        )
-        limit_s = self.question.max_tpot_s
-        return allowed if limit_s is None else allowed & (self.tpot_s[row] <= limit_s)
 
     @property
     def best(self) -> int | None:
@@ -570,48 +567,19 @@ class DesignSpace:
         return int(indices[0]) if len(indices) else None
 
     @property
-    def baseline_problem(self) -> str:
-        """Reason that the baseline cannot serve the question, in one sentence, empty where it
-        can."""
-        fits = self.setup.memory.largest_batch
-        target_batch = int(self.question.batches.max())
-        if fits < target_batch:
-            limit = f"at most batch {fits:,} does" if fits else "its weights alone do not"
-            return f"The baseline does not fit in memory at batch {target_batch:,}: {limit}."
+    def baseline_problem(self) -> Literal["memory", "tpot"] | None:
+        """The limit that the baseline misses. None where it can serve the question."""
+        if self.setup.memory.largest_batch < self.question.batches.max():
+            return "memory"
         limit_s = self.question.max_tpot_s
-        slowest_s = float(self.baseline.served.tpot_s[:, 0].max())
-        if limit_s is not None and slowest_s > limit_s:
-            costed = (
-                "Costed as designs are, by the fit instead of its own measured experts, the"
-                if self.measured_gap
-                else "The"
-            )
-            return (
-                f"{costed} baseline takes {slowest_s * 1e3:.1f} ms per output token, over the "
-                f"limit of {limit_s * 1e3:g} ms."
-            )
-        return ""
+        if limit_s is not None and self.baseline.served.tpot_s.max() > limit_s:
+            return "tpot"
+        return None
 
-    def describe(self, index: int) -> str:
-        """One design in words."""
-        shared = float(self.n_shared[index])
-        extra = f" + {shared:g} shared" if shared else ""
-        body = f", {self.bodies[self.body[index]].architecture.name}" if self.body[index] else ""
-        count = self.n_experts[index]
-        active = self.n_active[index]
-        return f"{count} experts top-{active}{extra}, width {self.expert_width[index]}{body}"
-
-    def shape_of(self, index: int) -> dict[str, float]:
-        """Experts, active and shared ones, width, and sizes in parameters of one design, by
-        name."""
-        return {
-            "n_experts": int(self.n_experts[index]),
-            "n_active": int(self.n_active[index]),
-            "n_shared": float(self.n_shared[index]),
-            "expert_width": int(self.expert_width[index]),
-            "total_params": float(self.total_params[index]),
-            "active_params": float(self.active_params[index]),
-        }
+    def body_name(self, index: int) -> str | None:
+        """Name of a design's depth and heads. None for the baseline's."""
+        body = self.body[index]
+        return self.bodies[body].architecture.name if body else None
 
     def failed_names(self, index: int) -> list[str]:
         """Constraints that one design breaks."""

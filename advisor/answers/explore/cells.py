@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.answers.best_k import recommended_drafts, within_limit
+from advisor.answers.by_batch import served_drafts
+from advisor.answers.schedule import KValues, values_of
 from advisor.catalog.hardware import (
     drafter_name,
     hardware_called,
@@ -29,7 +31,15 @@ from advisor.physics.draft import drafter_ids
 from advisor.physics.hardware import hardware_ids, load_hardware, of_data_centre
 from advisor.physics.memory import cache_bytes_per_gpu
 from advisor.physics.notes import Note
-from advisor.predict.curve import Curve, Odds, curve_for, draft_odds, recommended
+from advisor.predict.curve import (
+    Curve,
+    Odds,
+    batches_with,
+    curve_for,
+    draft_odds,
+    graph_edges,
+    recommended,
+)
 from advisor.predict.load import kernel_notes, load_setup
 from advisor.predict.prefill import has_lengths
 from advisor.predict.scenario import Scenario, build_scenario
@@ -84,8 +94,8 @@ def sweep_rows(combinations: Iterable[Mapping[str, Any]], batches: Sequence[int]
     batches : sequences that decode together. [-]
 
     One row for each K from 0 to the setting's k_max; one row with a `reason` and no prediction
-    where a combination cannot be. Of each batch one row is `recommended`: the K of least expected
-    loss. Times in milliseconds.
+    where a combination cannot be. Of each batch one row is `recommended`: the K that `advise`
+    serves there. Times in milliseconds.
     """
     # only here: the context map stands in this file, and commands that draw it need no frames
     import pandas as pd
@@ -184,17 +194,24 @@ def _of_one_curve(setups: Sequence[Setup], batches: np.ndarray) -> Iterator[_Ans
     )
     setup = setups[0]
     n = len(batches)
-    if len(contexts) > 1:
-        setup = replace(setup, contexts=np.repeat(contexts, n).astype(float))
-    curve = curve_for(setup, np.tile(batches, len(contexts)))
+    curve = _over_contexts(setup, contexts, batches)
     shape = len(curve.batches), len(curve.drafts)
     odds = draft_odds(curve.draws)
     predicted = {
         name: _shaped(values, shape) for name, values in _predicted(setup, curve, odds).items()
     }
+    # The K that is served follows from all batches of a schedule.
+    grid = batches_with(*graph_edges(setup))
+    schedule_curve = _over_contexts(setup, contexts, grid)
+    schedule_odds = draft_odds(schedule_curve.draws)
 
     @cache
-    def chosen(limit_ms: float | None) -> NDArray[np.int64]:
+    def schedule_at(index: int) -> KValues:
+        of_context = np.repeat(np.arange(len(contexts)) == index, len(grid))
+        return values_of(schedule_curve, of_context, schedule_odds)
+
+    @cache
+    def best_alone(limit_ms: float | None) -> NDArray[np.int64]:
         if limit_ms is None:
             return recommended(odds.loss, odds.noise)
         limited = replace(
@@ -202,14 +219,21 @@ def _of_one_curve(setups: Sequence[Setup], batches: np.ndarray) -> Iterator[_Ans
         )
         return recommended_drafts(limited, curve)[0]
 
-    for each, index in zip(setups, rows_of, strict=True):
+    for each, index in zip(setups, rows_of.tolist(), strict=True):
         batch_rows = slice(index * n, (index + 1) * n)
         answers = {name: values[batch_rows] for name, values in predicted.items()}
-        answers["recommended"] = (
-            np.arange(shape[1]) == chosen(each.scenario.max_tpot_ms)[batch_rows, None]
-        )
+        alone = curve.drafts[best_alone(each.scenario.max_tpot_ms)[batch_rows]]
+        served = served_drafts(each, batches, alone, schedule_at(index))
+        answers["recommended"] = curve.drafts == served[:, None]
         answers["fits"] = (batches <= each.memory.largest_batch)[:, None]
         yield each.scenario.model_dump(include=set(SETTINGS)), _columns(batches, shape[1], answers)
+
+
+def _over_contexts(setup: Setup, contexts: NDArray[np.int64], batches: np.ndarray) -> Curve:
+    """The curve of one setup at every batch of each context, context by context."""
+    if len(contexts) > 1:
+        setup = replace(setup, contexts=np.repeat(contexts, len(batches)).astype(float))
+    return curve_for(setup, np.tile(batches, len(contexts)))
 
 
 def _columns(
@@ -369,12 +393,14 @@ def _row(setup: Setup, curve: Curve) -> dict[str, NDArray[np.generic]]:
     """The figures of one context by batch, [nB] each."""
     rows = np.arange(curve.batches.size)
     within = within_limit(setup, curve)
-    best, odds = recommended_drafts(setup, curve)
-    # By the same rule without K = 0 among them: what speculation does where none is recommended;
-    # else the same K.
+    alone, odds = recommended_drafts(setup, curve)
+    served = served_drafts(setup, curve.batches.astype(np.int64), curve.drafts[alone])
+    best = np.searchsorted(curve.drafts, served)
+    # What speculation does where none is recommended: the K best without K = 0 among them.
     drafting = np.zeros_like(best)
     if curve.drafts.size > 1:
-        drafting = recommended(odds.loss[:, 1:], odds.noise[:, 1:], within[:, 1:]) + 1
+        without_zero = recommended(odds.loss[:, 1:], odds.noise[:, 1:], within[:, 1:]) + 1
+        drafting = np.where(best > 0, best, without_zero)
     at_best = rows, best
     at_drafting = rows, drafting
     drafting_s = sum(curve.round_components[name][at_drafting] for name in ("draft", "draft_host"))

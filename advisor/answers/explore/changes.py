@@ -15,9 +15,11 @@ from advisor.answers.advice import Advice
 from advisor.answers.best_k import meets_limit, recommended_draft
 from advisor.answers.design.answer import best_by_objective
 from advisor.answers.design.candidates import Band, Candidate
+from advisor.answers.design.dials import baseline_experts, experts_of
 from advisor.answers.design.search import design_space
 from advisor.answers.design.space import MAX_MEASURED_GAP, DesignSpace
 from advisor.answers.design.start import design_config, design_name
+from advisor.answers.flags import Flags
 from advisor.answers.schedule import MIN_GAIN
 from advisor.catalog.engines import engine_ids
 from advisor.physics import laws
@@ -28,7 +30,7 @@ from advisor.physics.draft import load_drafter
 from advisor.physics.hardware import ComputeDtype, compute_dtype, gpus_of_node, measured_hardware
 from advisor.predict.curve import Curve, curve_for
 from advisor.predict.load import load_setup
-from advisor.predict.ratios import measured_range, records_between, unproven
+from advisor.predict.ratios import RatioRecord, measured_range, records_between, unproven
 from advisor.predict.scenario import Scenario, build_scenario
 from advisor.predict.scenario_fields import MAX_BATCH, MAX_DRAFT, RELEASE_FIELDS
 from advisor.predict.setup import Setup
@@ -56,7 +58,19 @@ _WEIGHT_FORMATS: tuple[ComputeDtype, ...] = ("fp8", "nvfp4")
 _EXPERT_FORMATS: tuple[ComputeDtype, ...] = ("fp8", "nvfp4", "mxfp4")
 _WEIGHT_ONLY: tuple[ComputeDtype, ...] = ("mxfp4",)
 """Formats tried wherever they are narrower, since engines widen them before they multiply."""
-_QUALITY = "What the format costs in answer quality is not modelled."
+ChangeNote = Literal[
+    "format_quality",
+    "assumed_ranks",
+    "no_prices",
+    "other_length",
+    "no_refit",
+    "no_release",
+    "other_model",
+    "moved_routing",
+]
+"""What a comparison does not cover."""
+Refusal = Literal["unproven", "memory", "limit", "error"]
+"""Why a change has no effect to show: measured pairs, memory, the limit, or a refusal."""
 
 
 @dataclass(frozen=True)
@@ -64,11 +78,16 @@ class Change:
     """One change to a scenario."""
 
     kind: Kind
-    what: str
+    before: Any
+    """Today's value: a number, an id, a name, or the ranks (tensor, expert)."""
+    after: Any
+    """The changed value; of a design its experts."""
     scenario: Scenario
     """The scenario with the change made."""
-    notes: tuple[str, ...] = ()
-    """What the comparison does not cover, one sentence each."""
+    notes: tuple[ChangeNote, ...] = ()
+    curve: str | None = None
+    """Id of the other accepted length, of `other_length`."""
+    dataset: str | None = None
     kernels_apart: bool = False
     """Kernels were measured apart from today's, so their errors are drawn apart."""
     other_acceptance: bool = False
@@ -95,11 +114,11 @@ def changes(advice: Advice) -> tuple[Change, ...]:
 
 
 def _made(
-    kind: Kind, what: str, scenario: Scenario, values: dict[str, Any], **extra: Any
+    kind: Kind, step: tuple[Any, Any], scenario: Scenario, values: dict[str, Any], **extra: Any
 ) -> Iterator[Change]:
-    """The change, or nothing where the scenario refuses it."""
+    """The change from one value to another, or nothing where the scenario refuses it."""
     try:
-        yield Change(kind, what, build_scenario(**(dict(scenario) | values)), **extra)
+        yield Change(kind, *step, build_scenario(**(dict(scenario) | values)), **extra)
     except AdvisorError:
         return
 
@@ -114,17 +133,16 @@ def _batches(advice: Advice) -> Iterator[Change]:
         wanted = {largest}
     for batch in sorted(wanted):
         if advice.setup.placement.attention_groups <= batch <= min(largest, MAX_BATCH):
-            what = f"batch {scenario.batch_size:,} -> {batch:,}"
-            yield from _made("batch", what, scenario, {"batch_size": batch})
+            step = scenario.batch_size, batch
+            yield from _made("batch", step, scenario, {"batch_size": batch})
 
 
 def _draft_lengths(advice: Advice) -> Iterator[Change]:
     scenario = advice.scenario
     if advice.recommendation.n_draft == scenario.k_max < MAX_DRAFT:
         longer = min(2 * scenario.k_max, MAX_DRAFT)
-        yield from _made(
-            "draft length", f"K up to {scenario.k_max} -> {longer}", scenario, {"k_max": longer}
-        )
+        step = scenario.k_max, longer
+        yield from _made("draft length", step, scenario, {"k_max": longer})
 
 
 def _formats(advice: Advice) -> Iterator[Change]:
@@ -141,21 +159,20 @@ def _formats(advice: Advice) -> Iterator[Change]:
         ]
         no_wider = all(BYTES_PER_WEIGHT[dtype] <= BYTES_PER_WEIGHT[today] for today in stored)
         if any(narrower) and no_wider and compute_dtype(setup.hardware, dtype) == dtype:
-            what = f"weights {'/'.join(sorted(stored))} -> {dtype}"
+            step = "/".join(sorted(stored)), dtype
             values = {"weight_dtype": dtype, "expert_dtype": None}
             yield from _made(
-                "weights", what, scenario, values, notes=(_QUALITY,), kernels_apart=True
+                "weights", step, scenario, values, notes=("format_quality",), kernels_apart=True
             )
     for dtype in _EXPERT_FORMATS if moe is not None else ():
         served = dtype in _WEIGHT_ONLY or compute_dtype(setup.hardware, dtype) == dtype
         if served and BYTES_PER_WEIGHT[dtype] <= _NARROWER * BYTES_PER_WEIGHT[dtypes.routed]:
-            what = f"routed experts {dtypes.routed} -> {dtype}"
             yield from _made(
                 "expert weights",
-                what,
+                (dtypes.routed, dtype),
                 scenario,
                 {"expert_dtype": dtype},
-                notes=(_QUALITY,),
+                notes=("format_quality",),
                 kernels_apart=True,
             )
 
@@ -164,10 +181,10 @@ def _cache(advice: Advice) -> Iterator[Change]:
     if advice.setup.cache.dtype == "bf16":
         yield from _made(
             "KV cache",
-            "KV cache bf16 -> fp8",
+            ("bf16", "fp8"),
             advice.scenario,
             {"kv_dtype": "fp8"},
-            notes=(_QUALITY,),
+            notes=("format_quality",),
         )
 
 
@@ -196,15 +213,11 @@ def _placements(advice: Advice) -> Iterator[Change]:
         if gpus > max(_NODE_GPUS, whole) or (tensor, expert) == (tp, ep):
             continue
         n_gpus = whole if whole > advice.setup.placement.gpus and whole % gpus == 0 else gpus
-        what = f"{_place(tp, ep)} -> {_place(tensor, expert)}"
         is_assumed = expert > 1 and scenario == scenario.on_assumed_ranks()
-        notes = ("Expert-parallel imbalance follows an assumed formula.",) if is_assumed else ()
+        notes = ("assumed_ranks",) if is_assumed else ()
         values = {"n_gpus": n_gpus, "tensor_parallel": tensor, "expert_parallel": expert}
-        yield from _made("placement", what, scenario, values, notes=notes)
-
-
-def _place(tensor: int, expert: int) -> str:
-    return f"TP {tensor}" + (f" EP {expert}" if expert > 1 else "")
+        step = (tp, ep), (tensor, expert)
+        yield from _made("placement", step, scenario, values, notes=notes)
 
 
 def _accelerators(advice: Advice) -> Iterator[Change]:
@@ -216,13 +229,12 @@ def _accelerators(advice: Advice) -> Iterator[Change]:
     for hardware in measured_hardware():
         if advice.scenario.tensor_parallel > gpus_of_node(hardware):
             continue
-        what = f"{advice.setup.hardware.name} -> {hardware.name}"
         yield from _made(
             "accelerator",
-            what,
+            (advice.setup.hardware.name, hardware.name),
             advice.scenario,
             {"hardware_id": hardware.id, "hardware_json": None, "refit": None},
-            notes=("Prices are not compared.", *_without_refit(advice.scenario)),
+            notes=("no_prices", *_without_refit(advice.scenario)),
             kernels_apart=hardware.kernel_table_device != advice.setup.hardware.kernel_table_device,
         )
 
@@ -235,17 +247,14 @@ def _drafters(advice: Advice) -> Iterator[Change]:
         if curve.drafter_id in seen:
             continue
         seen.add(curve.drafter_id)
-        what = f"{advice.setup.drafter.name} -> {load_drafter(curve.drafter_id).name}"
-        note = (
-            f"Its accepted length is from another source than today's: {curve.id} "
-            f"({curve.dataset})."
-        )
         yield from _made(
             "drafter",
-            what,
+            (advice.setup.drafter.name, load_drafter(curve.drafter_id).name),
             scenario,
             {"drafter_id": curve.drafter_id, "acceptance": curve.id},
-            notes=(note,),
+            notes=("other_length",),
+            curve=curve.id,
+            dataset=curve.dataset,
             other_acceptance=True,
         )
 
@@ -253,41 +262,23 @@ def _drafters(advice: Advice) -> Iterator[Change]:
 def _engines(advice: Advice) -> Iterator[Change]:
     for engine in engine_ids():
         if engine != advice.scenario.engine:
-            what = f"engine {advice.scenario.engine} -> {engine}"
+            step = advice.scenario.engine, engine
             values = {"engine": engine, "refit": None, **dict.fromkeys(RELEASE_FIELDS)}
             notes = (*_without_refit(advice.scenario), *_without_release(advice.scenario))
             yield from _made(
-                "engine", what, advice.scenario, values, notes=notes, kernels_apart=True
+                "engine", step, advice.scenario, values, notes=notes, kernels_apart=True
             )
 
 
-def _without_refit(scenario: Scenario) -> tuple[str, ...]:
-    """What to say of a change that a refit, made on one accelerator and engine, does not follow."""
-    return ("Predicted without your refit, which does not hold there.",) if scenario.refit else ()
+def _without_refit(scenario: Scenario) -> tuple[ChangeNote, ...]:
+    """The note on a change that a refit, made on one accelerator and engine, does not follow."""
+    return ("no_refit",) if scenario.refit else ()
 
 
-def _without_release(scenario: Scenario) -> tuple[str, ...]:
-    """What to say of another engine, of which the release that is stated says nothing."""
+def _without_release(scenario: Scenario) -> tuple[ChangeNote, ...]:
+    """The note on another engine, of which the release that is stated says nothing."""
     stated = any(getattr(scenario, name) is not None for name in RELEASE_FIELDS)
-    return (
-        (
-            (
-                "Its captured CUDA graphs are not stated: neither padding nor steps without one "
-                "are charged."
-            ),
-        )
-        if stated
-        else ()
-    )
-
-
-_NOTES = (
-    "Another model to train: quality is held equal by published scaling laws.",
-    (
-        "Routing is assumed to move with the design; as a scenario of its own it takes its "
-        "class's default."
-    ),
-)
+    return ("no_release",) if stated else ()
 
 
 @dataclass(frozen=True)
@@ -298,8 +289,54 @@ class DesignStanding:
     space: DesignSpace
     best: Candidate
     fastest: Candidate
-    text: str
-    """One sentence for the head of an answer."""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Facts on what the design loses in speedup and in time per token, at equal quality."""
+        space = self.space
+        return {
+            "gap": space.measured_gap,
+            "gap_large": abs(space.measured_gap) > MAX_MEASURED_GAP,
+            "problem": space.baseline_problem,
+            "same": self.best.index == self.fastest.index,
+            **_loss_facts(space, "best", self.best, self.best.speedup_gain),
+            **_loss_facts(space, "fastest", self.fastest, self.fastest.tpot_gain),
+        }
+
+
+_LOSSES = ("", "_gain", "_loss", "_loss_low", "_loss_high", "_wins", "_weights", "_grows")
+STANDING_FACTS = frozenset(
+    (
+        *("gap", "gap_large", "problem", "same"),
+        *(f"{who}{name}" for who in ("best", "fastest") for name in _LOSSES),
+    )
+)
+STANDING_FLAGS: Flags = {
+    "gap_large": ("gap_large", "==", True),
+    "problem": ("problem", "known", None),
+    "same": ("same", "==", True),
+    **{
+        f"{who}_{name}": (f"{who}_{name}", "==", True)
+        for who in ("best", "fastest")
+        for name in ("wins", "grows")
+    },
+}
+
+
+def _loss_facts(space: DesignSpace, who: str, item: Candidate, gain: Band) -> dict[str, Any]:
+    """Facts on one leading design, and what today's loses to it. Shares [0 to 1]."""
+    weights = item.total_params / space.baseline.total_params
+    values = (
+        experts_of(space, item.index),
+        gain.value,
+        max(0.0, 1.0 - 1.0 / gain.value),
+        1.0 - 1.0 / gain.low,
+        1.0 - 1.0 / gain.high,
+        gain.low > 1.0 and gain.value >= 1.0 + MIN_GAIN,
+        weights,
+        abs(weights - 1.0) > _SAME_SIZE,
+    )
+    return {f"{who}{name}": value for name, value in zip(_LOSSES, values, strict=True)}
 
 
 def design_is_searched(setup: Setup) -> bool:
@@ -319,69 +356,11 @@ def design_standing(setup: Setup) -> DesignStanding | None:
     best_designs = best_by_objective(space)
     if not best_designs:
         return None
-    best = best_designs["sd_speedup"]
-    fastest = best_designs["tpot"]
-    if abs(space.measured_gap) > MAX_MEASURED_GAP:
-        text = (
-            f"Its experts were measured, and a plain step differs by {space.measured_gap:+.0%} "
-            "from the fit by which other designs are costed: they are not ranked against it here."
-        )
-    else:
-        text = _sentence(space, best, fastest)
-    return DesignStanding(space, best, fastest, text)
-
-
-def k_over_n(item: Candidate) -> str:
-    """A design's experts in the notation of the field: `k/N = 6/160 + 1 shared`."""
-    shared = f" + {item.n_shared:.3g} shared" if item.n_shared else ""
-    return f"k/N = {item.n_active}/{item.n_experts}{shared}"
-
-
-def _sentence(space: DesignSpace, best: Candidate, fastest: Candidate) -> str:
-    """How much the design loses in speedup and in time per token, at equal quality."""
-    leaders = [("speedup", best, best.speedup_gain), ("time per token", fastest, fastest.tpot_gain)]
-    if space.baseline_problem:
-        other = "" if fastest.index == best.index else f"{k_over_n(fastest)} "
-        return (
-            f"{space.baseline_problem} Of designs that do, at equal quality, {k_over_n(best)} has "
-            f"{best.speedup_gain.value:.2f} times its speedup and {other}is "
-            f"{fastest.tpot_gain.value:.2f} times as fast per token."
-        )
-    losses = [
-        f"to {k_over_n(candidate)}{_weights(space, candidate)} by {1 - 1 / gain.value:.0%} "
-        f"({1 - 1 / gain.low:.0%}-{1 - 1 / gain.high:.0%}) in {what}"
-        for what, candidate, gain in leaders
-        if _beyond_noise(gain)
-    ]
-    if losses:
-        rest = ""
-        if len(losses) == 1:
-            near = next(what for what, _, gain in leaders if not _beyond_noise(gain))
-            rest = f"; its {near} is within noise of the best"
-        return (
-            f"Another architecture would be faster: this one loses {', and '.join(losses)}, at "
-            f"equal quality{rest}."
-        )
-    edges = [
-        f"{what} at most {max(0.0, 1 - 1 / gain.value):.0%} below {k_over_n(candidate)}"
-        for what, candidate, gain in leaders
-    ]
-    return f"Your design is within noise of the best at equal quality: {', '.join(edges)}."
-
-
-def _weights(space: DesignSpace, candidate: Candidate) -> str:
-    """The design's weights over the scenario's own, where they differ: a reader may have held them
-    fixed."""
-    ratio = candidate.total_params / space.baseline.total_params
-    return f" ({ratio:.2f} times the weights)" if abs(ratio - 1.0) > _SAME_SIZE else ""
+    return DesignStanding(space, best_designs["sd_speedup"], best_designs["tpot"])
 
 
 _SAME_SIZE = 0.05
 """Relative difference of total parameters that is not told (choice of this project). [-]"""
-
-
-def _beyond_noise(gain: Band) -> bool:
-    return gain.low > 1.0 and gain.value >= 1.0 + MIN_GAIN
 
 
 def design_changes(scenario: Scenario, standing: DesignStanding) -> list[tuple[Change, Candidate]]:
@@ -394,14 +373,15 @@ def design_changes(scenario: Scenario, standing: DesignStanding) -> list[tuple[C
     if abs(space.measured_gap) > MAX_MEASURED_GAP:
         return []
     chosen = {candidate.index: candidate for candidate in (standing.fastest, standing.best)}
-    notes = (*_NOTES, space.measured_note) if space.measured_note else _NOTES
     pairs = []
     for index, candidate in chosen.items():
         try:
             config = json.dumps(design_config(space, index))
             values = {"model_id": design_name(space, candidate), "model_config_json": config}
             adopted = build_scenario(**(dict(scenario) | values))
-            change = Change("design", f"train {space.describe(index)}", adopted, notes)
+            notes: tuple[ChangeNote, ...] = ("other_model", "moved_routing")
+            experts = experts_of(space, index)
+            change = Change("design", baseline_experts(space), experts, adopted, notes)
         except AdvisorError:
             # its config.json cannot be written, so it cannot be made the scenario; the Design page
             # says why
@@ -416,8 +396,6 @@ GOALS: tuple[Goal, ...] = get_args(Goal)
 by themselves."""
 _APART_SEED = 20250602
 """Seed of kernel errors that have nothing in common with today's."""
-NOT_OFFERED = "not offered"
-"""How a refusal begins that measured pairs are the reason of."""
 _Z_80 = 1.2816
 """Standard deviations from the middle to an end of an 80 % band. [-]"""
 
@@ -462,13 +440,24 @@ class Effect:
 
 
 @dataclass(frozen=True)
+class RefusedChange:
+    """A change without an effect, and why."""
+
+    reason: Refusal
+    limit_ms: float | None = None
+    error: str = ""
+    """The refusal of a scenario that cannot be."""
+    doubt: RatioRecord | None = None
+    """Measured pairs that do not bear out its direction."""
+
+
+@dataclass(frozen=True)
 class NextSteps:
     """Changes that were tried, in the order of the list, those refused, and how the design
     stands."""
 
     effects: tuple[Effect, ...]
-    refused: tuple[tuple[str, str], ...]
-    """(change, why not)."""
+    refused: tuple[tuple[Change, RefusedChange], ...]
     standing: DesignStanding | None
     """None for a dense model, or one whose design cannot be searched."""
 
@@ -501,7 +490,7 @@ def next_steps(advice: Advice, pause: Callable[[], object] = lambda: None) -> Ne
         if isinstance(result, Effect):
             effects.append(result)
         else:
-            refused.append((change.what, result))
+            refused.append((change, result))
         pause()
     effects += _designs(advice, standing) if fits and standing is not None else []
     return NextSteps(tuple(effects), tuple(refused), standing)
@@ -532,7 +521,7 @@ def _today(advice: Advice) -> tuple[bool, _Drawn]:
     return fits, _at(advice.setup, advice.curve, advice.batch_index, column)
 
 
-def evaluate(advice: Advice, change: Change) -> Effect | str:
+def evaluate(advice: Advice, change: Change) -> Effect | RefusedChange:
     """Effect of one change at its own best K under the draws of today's, or the reason why it has
     none."""
     return _evaluated(advice, change, _today(advice))
@@ -540,7 +529,7 @@ def evaluate(advice: Advice, change: Change) -> Effect | str:
 
 def _evaluated(
     advice: Advice, change: Change, today: tuple[bool, _Drawn], only_proven: bool = False
-) -> Effect | str:
+) -> Effect | RefusedChange:
     """`only_proven` refuses a change whose direction measured pairs do not bear out."""
     scenario = change.scenario
     try:
@@ -548,17 +537,15 @@ def _evaluated(
         records = records_between(advice.setup, setup)
         doubt = unproven(records) if only_proven else None
         if doubt is not None:
-            return (
-                f"{NOT_OFFERED}: {doubt.name}, such changes were {doubt.evidence} ({doubt.needed})"
-            )
+            return RefusedChange("unproven", doubt=doubt)
         if setup.memory.largest_batch < scenario.batch_size:
-            return "it does not fit in memory"
+            return RefusedChange("memory")
         draws = make_draws(setup.costs, kernel_seed=_APART_SEED if change.kernels_apart else None)
         curve = curve_for(setup, [scenario.batch_size], draws=draws)
     except AdvisorError as error:
-        return str(error)
+        return RefusedChange("error", error=str(error))
     if not meets_limit(setup, curve, 0):
-        return f"no K keeps {scenario.max_tpot_ms:g} ms per output token"
+        return RefusedChange("limit", scenario.max_tpot_ms)
     after = _at(setup, curve, 0, recommended_draft(setup, curve, 0))
     return _effect(change, today, after, measured_range(records))
 

@@ -91,18 +91,26 @@ class ModelFilter:
             each for each in model_ids() if any(fnmatch.fnmatch(each, name) for name in self.names)
         )
 
-    def why_not(self, name: str, architecture: Architecture) -> str:
-        """Reason that a model takes no part, by its name and size, empty where it does."""
+    def why_not(
+        self, name: str, architecture: Architecture
+    ) -> Literal["scores", "total", "active"] | None:
+        """Filter that keeps a model out: the table of scores, or its total or active size."""
         if self.listed is not None and name not in self.listed:
-            return "left out by the table of scores"
+            return "scores"
         counts = parameter_counts(architecture)
-        sizes = {"total": float(counts.total), "active": float(counts.active_all)}
-        for what, size in sizes.items():
-            least = getattr(self, f"min_{what}_params")
-            most = getattr(self, f"max_{what}_params")
-            if (least is not None and size < least) or (most is not None and size > most):
-                return f"{what} size outside the limits asked for"
-        return ""
+        total = float(counts.total)
+        active = float(counts.active_all)
+        if _is_outside(total, self.min_total_params, self.max_total_params):
+            return "total"
+        return (
+            "active"
+            if _is_outside(active, self.min_active_params, self.max_active_params)
+            else None
+        )
+
+
+def _is_outside(size: float, least: float | None, most: float | None) -> bool:
+    return (least is not None and size < least) or (most is not None and size > most)
 
 
 @dataclass(frozen=True)
@@ -128,18 +136,14 @@ class RankQuestion:
     """(name, config.json) of the user's own models."""
 
     @property
-    def load_text(self) -> str:
-        """The load in words, as `64 users`, or `1 to 128 users`."""
+    def users_range(self) -> tuple[int, int]:
+        """Fewest and most users of loads that have a share of the time. [-]"""
         batches = [
             batch
             for batch, weight in zip(self.users.batches, self.users.weights, strict=True)
             if weight > 0
         ]
-        least = min(batches)
-        most = max(batches)
-        if least < most:
-            return f"{least:,} to {most:,} users"
-        return "1 user" if most == 1 else f"{most:,} users"
+        return min(batches), max(batches)
 
 
 def default_by(scenario: Scenario, usd_per_hour: float | None = None) -> By:
@@ -215,6 +219,22 @@ kind, given by the user, or none."""
 
 
 @dataclass(frozen=True)
+class Basis:
+    """Source of an accepted length."""
+
+    accepted: Accepted
+    dataset: str | None = None
+    """Text that a measured curve was taken on."""
+    source: str | None = None
+    heads: tuple[str, ...] = ()
+    """Models whose MTP heads are lent, their median."""
+    tasks: tuple[str, ...] = ()
+    """Kinds of text that they were measured on."""
+    remarks: tuple[str, ...] = ()
+    """Remarks of the acceptance itself."""
+
+
+@dataclass(frozen=True)
 class Entrant:
     """One model with one drafter."""
 
@@ -222,9 +242,12 @@ class Entrant:
     """Id of a shipped model, or the name of the user's config."""
     setup: Setup
     """Setup on one GPU, before a placement is chosen."""
-    accepted: Accepted
-    acceptance_text: str
-    """Sentence on what the accepted length rests on."""
+    basis: Basis
+
+    @property
+    def accepted(self) -> Accepted:
+        """Source of the accepted length, in one word."""
+        return self.basis.accepted
 
 
 def entrants_of(name: str, config: str | None, question: RankQuestion) -> list[Entrant]:
@@ -239,7 +262,8 @@ def entrants_of(name: str, config: str | None, question: RankQuestion) -> list[E
     entrants = []
     for known in _drafters(architecture, question):
         # What is borrowed comes carried already, and plain decoding has nothing to carry.
-        task = question.scenario.task if known.heads is None and known.accepted != "none" else None
+        drafts = known.basis.accepted != "none"
+        task = question.scenario.task if known.heads is None and drafts else None
         drafter = {"drafter_id": known.drafter_id, "acceptance": known.acceptance, "task": task}
         try:
             setup = load_setup(
@@ -251,12 +275,8 @@ def entrants_of(name: str, config: str | None, question: RankQuestion) -> list[E
             continue  # this drafter cannot serve this model: it then decodes plainly
         if known.heads is not None:
             setup = replace(setup, acceptance=known.heads.spread_over(setup.acceptance))
-        remarks = (
-            ""
-            if known.accepted == "given"
-            else "".join(f"; {text}" for text in setup.acceptance.remarks)
-        )
-        entrants.append(Entrant(name, setup, known.accepted, f"{known.text}{remarks}".rstrip(".")))
+        remarks = () if known.basis.accepted == "given" else setup.acceptance.remarks
+        entrants.append(Entrant(name, setup, replace(known.basis, remarks=remarks)))
     return entrants
 
 
@@ -271,8 +291,7 @@ class _Known:
 
     drafter_id: str
     acceptance: str
-    accepted: Accepted
-    text: str
+    basis: Basis
     heads: BorrowedHeads | None = None
     """Where it is borrowed from; None: it is not."""
 
@@ -282,7 +301,7 @@ def _drafters(architecture: Architecture, question: RankQuestion) -> Iterator[_K
     scenario = question.scenario
     if question.drafter is not None:
         if question.drafter[0] != "none":
-            yield _Known(*question.drafter, "given", "as given for every model")
+            yield _Known(*question.drafter, Basis("given"))
     else:
         several = (
             curve for curve in acceptance_curves(model_id=architecture.id) if len(curve.n_draft) > 1
@@ -290,23 +309,15 @@ def _drafters(architecture: Architecture, question: RankQuestion) -> Iterator[_K
         known = _first_of_each("drafter_id", several, scenario.task)
         for drafter_id, curve in known.items():
             accepted = _accepted(curve, load_drafter(drafter_id).kind, scenario.task)
-            yield _Known(drafter_id, curve.id, accepted, f"{curve.dataset}: {curve.source}")
+            basis = Basis(accepted, curve.dataset, curve.source)
+            yield _Known(drafter_id, curve.id, basis)
         if architecture.mtp_modules and not known:  # what was measured goes before what is borrowed
             heads = borrowed_heads(scenario.task, scenario.context_tokens, scenario.k_max)
             if heads is not None:
-                yield _Known(
-                    "mtp",
-                    heads.chances,
-                    "carried" if heads.n_carried else "borrowed",
-                    heads.text,
-                    heads,
-                )
-    plain = (
-        "no accepted length of a drafter is measured for it"
-        if question.drafter is None
-        else "plain decoding"
-    )
-    yield _Known("none", "0", "none", plain)
+                lent: Accepted = "carried" if heads.n_carried else "borrowed"
+                basis = Basis(lent, heads=heads.names, tasks=heads.tasks)
+                yield _Known("mtp", heads.chances, basis, heads)
+    yield _Known("none", "0", Basis("none"))
 
 
 def _accepted(curve: AcceptanceCurve, kind: str, task: str | None) -> Accepted:
@@ -338,8 +349,10 @@ class BorrowedHeads:
     chances: str
     """Chances of each draft token given those before it, comma-separated, from the median accepted
     length at each K."""
-    text: str
-    """Sentence on what the length rests on."""
+    names: tuple[str, ...]
+    """Models whose heads these are."""
+    tasks: tuple[str, ...]
+    """Kinds of text that they were measured on."""
     n_carried: int
     """Heads whose length was carried to the asked text. [-]"""
     down: Array
@@ -356,7 +369,9 @@ class BorrowedHeads:
         up = np.hypot(np.log(known.high / value), self.up)
         low = np.maximum(value * np.exp(-down), 1.0)
         high = np.maximum(np.minimum(value * np.exp(up), most), value)
-        return replace(known, low=low, high=high, source=self.text, remarks=self.remarks)
+        return replace(
+            known, low=low, high=high, source=", ".join(self.names), remarks=self.remarks
+        )
 
 
 def is_carried(curve: AcceptanceCurve, kind: str, task: str | None) -> bool:
@@ -400,13 +415,13 @@ def borrowed_heads(task: Task | None, context_tokens: int, k_max: int) -> Borrow
     chances = np.minimum(
         np.divide(gains, before, out=np.zeros_like(gains), where=before > 0.0), 1.0
     )
-    names = ", ".join(sorted(curve.model_id for curve in heads))
-    kinds = ", ".join(sorted({task_of(curve.dataset) or "unknown" for curve in heads}))
     remarks = dict.fromkeys(remark for known in moved for remark in known.remarks)
-    text = f"borrowed: the median of {len(heads)} measured MTP heads ({names}; text: {kinds})"
+    names = sorted(curve.model_id for curve in heads)
+    tasks = sorted({task_of(curve.dataset) or "unknown" for curve in heads})
     return BorrowedHeads(
         ",".join(f"{chance:.4f}" for chance in chances),
-        text,
+        tuple(names),
+        tuple(tasks),
         sum(is_carried(curve, _KIND, task) for curve in heads),
         _added(measured, moved, "low")[: k_max + 1],
         _added(measured, moved, "high")[: k_max + 1],

@@ -19,20 +19,24 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from advisor.answers.best_k import recommended_drafts, within_limit
+from advisor.answers.by_batch import served_drafts
 from advisor.answers.explore.entrants import (
     BY,
     Accepted,
+    Basis,
+    By,
     Entrant,
     RankQuestion,
     architecture_of,
     entrants_of,
 )
+from advisor.answers.flags import Flags
 from advisor.physics import laws
 from advisor.physics.architecture import parameter_counts
 from advisor.physics.bands import Draws, make_draws, rank_range, ranks
@@ -96,15 +100,26 @@ class PlacedModel:
         return np.asarray(self.curve.tpot_s[self.rows, self.columns])
 
 
+Reason = Literal["scores", "total", "active", "refused", "context", "memory", "slow"]
+"""What keeps a model off: the table of scores, its total or active size, a refusal, its own
+context, memory, or the limit on time per token."""
+
+
 @dataclass(frozen=True)
 class ExcludedModel:
     """Reason that a model is not on the board."""
 
     name: str
-    reason: str
-    """Reason in general words, for a count of like ones."""
-    detail: str = ""
-    """Reason with its figures."""
+    reason: Reason
+    limit: float | None = None
+    """The most it reaches: context [tokens], batch [sequences] or the least time per token [ms]."""
+    error: str = ""
+    """The refusal."""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """All fields by name."""
+        return dict(vars(self))
 
 
 @dataclass(frozen=True)
@@ -193,7 +208,9 @@ def _evaluated(
     """The score of an option at its recommended K, with the curve it is read from."""
     grid, rows = np.unique(option.batches, return_inverse=True)
     curve = curve_for(option.placed, grid)
-    columns, _ = recommended_drafts(option.placed, curve)
+    alone, _ = recommended_drafts(option.placed, curve)
+    served = served_drafts(option.placed, grid.astype(np.int64), curve.drafts[alone])
+    columns = np.searchsorted(curve.drafts, served)
     placed = PlacedModel(entrant, option.placed, option.copies, curve, rows, columns[rows])
     return float(score(question, placed.gpus, placed.token_s, placed.tpot_s)), placed
 
@@ -231,23 +248,12 @@ def _missed(
     entrant: Entrant, question: RankQuestion, largest: int, fastest: float
 ) -> ExcludedModel:
     name = entrant.name
-    architecture = entrant.setup.architecture
-    limit = architecture.max_context_tokens
-    context = question.scenario.context_tokens
-    if limit is not None and context > limit:
-        return ExcludedModel(
-            name, "context longer than the model's own", f"at most {limit:,} tokens"
-        )
+    limit = entrant.setup.architecture.max_context_tokens
+    if limit is not None and question.scenario.context_tokens > limit:
+        return ExcludedModel(name, "context", limit)
     if math.isinf(fastest):
-        most = (
-            f"{counted(largest, 'sequence')} at most"
-            if largest
-            else "not even its weights and one sequence fit"
-        )
-        return ExcludedModel(name, "does not fit in memory", most)
-    return ExcludedModel(
-        name, "misses the limit on time per token", f"{fastest * 1e3:.1f} ms at best"
-    )
+        return ExcludedModel(name, "memory", largest)
+    return ExcludedModel(name, "slow", fastest * 1e3)
 
 
 NODE_GPUS = 8
@@ -351,10 +357,9 @@ class Standing:
     copies: int
     gpus: int
     drafter: str
-    accepted: Accepted
+    basis: Basis
     acceptance: str
     """Accepted length as a scenario writes it: a curve's id, or chances."""
-    acceptance_text: str
     drafts: tuple[int, ...]
     """The recommended K at each load."""
     speedup: Prediction
@@ -370,6 +375,39 @@ class Standing:
     tier: Tier
     notes: tuple[Note, ...]
 
+    @property
+    def accepted(self) -> Accepted:
+        """Source of the accepted length, in one word."""
+        return self.basis.accepted
+
+    def facts(self, by: By) -> dict[str, Any]:
+        """Facts of a rank: model, placement, figure that it is ranked by, drafter, doubt."""
+        return {
+            "model": self.name,
+            "rank_low": self.rank_low,
+            "rank_high": self.rank_high,
+            "p_first": self.p_first,
+            "p_limit": self.p_limit,
+            "tensor": self.tensor_parallel,
+            "expert": self.expert_parallel,
+            "instance_gpus": self.gpus // self.copies,
+            "copies": self.copies,
+            "gpus": self.gpus,
+            "by": by,
+            "figure": getattr(self, FIGURE_OF[by]),
+            "drafter": self.drafter,
+            "accepted": self.accepted,
+        }
+
+
+FIGURE_OF: Mapping[By, str] = {
+    "cost": "usd_per_million",
+    "throughput": "tokens_per_s_per_gpu",
+    "speed": "tpot_s",
+    "energy": "joules_per_token",
+}
+"""Field of a standing that models are ranked by."""
+
 
 @dataclass(frozen=True)
 class Leaderboard:
@@ -382,10 +420,103 @@ class Leaderboard:
     missed: tuple[ExcludedModel, ...]
 
     @property
-    def place(self) -> str:
-        """Words for the machine, such as `8 x NVIDIA H200 SXM 141GB`."""
-        n_gpus = self.question.scenario.n_gpus
-        return f"{n_gpus} x {self.hardware.name}" if n_gpus > 1 else self.hardware.name
+    def facts(self) -> dict[str, Any]:
+        """Facts of the whole board: the question, who is first or nearest, who takes part."""
+        question = self.question
+        users_low, users_high = question.users_range
+        late = [each for each in self.missed if each.reason == "slow"]
+        nearest = min(late, key=lambda each: each.limit or 0.0, default=None)
+        first = dict.fromkeys(STANDING_FACTS)
+        if self.standings:
+            first = self.standings[0].facts(question.by)
+        facts = {
+            "by": question.by,
+            "users_low": users_low,
+            "users_high": users_high,
+            "place": self.hardware.name,
+            "n_gpus": question.scenario.n_gpus,
+            "limit_ms": question.scenario.max_tpot_ms,
+            "n_ranked": len(self.standings),
+            "nearest": None if nearest is None else nearest.name,
+            "nearest_ms": None if nearest is None else nearest.limit,
+        }
+        return first | facts | self._taking_part() | self._basis()
+
+    def _taking_part(self) -> dict[str, Any]:
+        """Facts of the filter."""
+        wanted = self.question.wanted
+        bounded = (wanted.min_total_params or wanted.min_active_params) is not None
+        chosen = bounded or bool(wanted.names) or wanted.listed is not None
+        return {
+            "favors_small": len(self.standings) > 1 and not chosen,
+            "min_total": wanted.min_total_params,
+            "max_total": wanted.max_total_params,
+            "min_active": wanted.min_active_params,
+            "max_active": wanted.max_active_params,
+            "names_chosen": bool(wanted.names),
+            "scores_chosen": wanted.listed is not None,
+        }
+
+    def _basis(self) -> dict[str, Any]:
+        """Facts of drafters, price and placements searched."""
+        question = self.question
+        drafting = Counter(each.accepted for each in self.standings)
+        return {
+            "n_undrafted": drafting.pop("none", 0),
+            "drafting": tuple(drafting.most_common()),
+            "drafter_given": question.drafter is not None,
+            "task": question.scenario.task,
+            "usd_per_hour": None if self.price is None else self.price.usd_per_hour,
+            "price_origin": None if self.price is None else self.price.origin,
+            "whole_machine": question.whole_machine,
+            "experts_searched": question.expert_parallel,
+        }
+
+
+STANDING_FACTS = frozenset(
+    (
+        *("model", "rank_low", "rank_high", "p_first", "p_limit", "by", "figure"),
+        *("tensor", "expert", "instance_gpus", "copies", "gpus", "drafter", "accepted"),
+    )
+)
+BOARD_FACTS = STANDING_FACTS | {
+    *("users_low", "users_high", "place", "n_gpus", "limit_ms", "n_ranked"),
+    *("nearest", "nearest_ms", "favors_small", "min_total", "max_total", "min_active"),
+    *("max_active", "names_chosen", "scores_chosen", "n_undrafted", "drafting"),
+    *("drafter_given", "task", "usd_per_hour", "price_origin", "whole_machine"),
+    "experts_searched",
+}
+_KNOWN = ("min_total", "max_total", "min_active", "max_active")
+_TRUE = ("favors_small", "names_chosen", "scores_chosen", "drafter_given", "whole_machine")
+_COUNTS: Flags = {
+    "ranked": ("n_ranked", ">", 0),
+    "several_gpus": ("n_gpus", ">", 1),
+    "one_load": ("users_low", "==", "users_high"),
+    "one_user": ("users_high", "==", 1),
+    "some_undrafted": ("n_undrafted", ">", 0),
+    "one_undrafted": ("n_undrafted", "==", 1),
+    "some_drafting": ("drafting", "!=", ()),
+}
+_OF_STANDING: Flags = {
+    "alone": ("instance_gpus", "==", 1),
+    "one_copy": ("copies", "==", 1),
+    "on_experts": ("expert", ">", 1),
+    "uses_all": ("gpus", "==", "n_gpus"),
+    "keeps_limit": ("p_limit", ">", 0.99),
+    "certain_rank": ("rank_low", "==", "rank_high"),
+    "undrafted": ("accepted", "==", "none"),
+    "priced": ("usd_per_hour", "known", None),
+}
+BOARD_FLAGS: Flags = {
+    **{name: (name, "known", None) for name in _KNOWN},
+    **{name: (name, "==", True) for name in (*_TRUE, "experts_searched")},
+    **{f"by_{by}": ("by", "==", by) for by in BY if by != "energy"},
+    **_COUNTS,
+    **_OF_STANDING,
+    "near": ("nearest", "known", None),
+    "limited": ("limit_ms", "known", None),
+    "task_known": ("task", "known", None),
+}
 
 
 @dataclass(frozen=True)
@@ -416,13 +547,13 @@ def leaderboard(
     for count, (name, config) in enumerate(models):
         on_progress(name, count / len(models))
         why = question.wanted.why_not(name, architecture_of(name, config))
-        if why:
+        if why is not None:
             missed.append(ExcludedModel(name, why))
             continue
         try:
             entrants = entrants_of(name, config, question)
         except AdvisorError as error:
-            missed.append(ExcludedModel(name, "cannot be served here", str(error)))
+            missed.append(ExcludedModel(name, "refused", error=str(error)))
             continue
         hardware = entrants[0].setup.hardware
         outcome = best_placement(entrants, question)
@@ -432,11 +563,7 @@ def leaderboard(
             missed.append(outcome)
     on_progress("", 1.0)
     if hardware is None:
-        reasons = Counter(each.detail or each.reason for each in missed)  # the commonest first
-        reasons_text = "; ".join(
-            f"{reason} ({counted(number, 'model')})" for reason, number in reasons.most_common(3)
-        )
-        raise AdvisorError(f"no model takes part: {reasons_text or 'none was named'}")
+        raise _none_takes_part(missed)
     price = price_of(hardware, question.usd_per_hour)
     if question.by == "cost" and price is None:
         raise no_price(hardware)
@@ -446,6 +573,19 @@ def leaderboard(
     return Leaderboard(
         question, hardware, price, _standings(placed, question, price), tuple(missed)
     )
+
+
+def _none_takes_part(missed: Sequence[ExcludedModel]) -> AdvisorError:
+    """An error with the commonest reasons and how many models each keeps out."""
+    kinds = {"scores": "left out by the table of scores"}
+    reasons = Counter(
+        each.error or kinds.get(each.reason, f"{each.reason} size outside the limits asked for")
+        for each in missed
+    )
+    texts = "; ".join(
+        f"{reason} ({counted(number, 'model')})" for reason, number in reasons.most_common(3)
+    )
+    return AdvisorError(f"no model takes part: {texts or 'none was named'}")
 
 
 def _standings(
@@ -540,21 +680,26 @@ def _standing(figures: _Figures, rank: int, between: tuple[int, int], p_first: f
     placement = placed.setup.placement
     counts = parameter_counts(setup.architecture)
     used = setup.memory.total_bytes(int(placed.curve.batches.max()), placement.attention_groups)
+    ranked: dict[str, Any] = {
+        "rank": rank,
+        "rank_low": min(between[0], rank),
+        "rank_high": max(between[1], rank),
+        "p_first": p_first,
+    }
+    place: dict[str, Any] = {
+        "tensor_parallel": placement.tensor_parallel,
+        "expert_parallel": placement.expert_parallel,
+        "copies": placed.copies,
+        "gpus": placed.gpus,
+    }
     return Standing(
+        **ranked,
+        **place,
         name=entrant.name,
-        rank=rank,
-        rank_low=min(between[0], rank),
-        rank_high=max(between[1], rank),
-        p_first=p_first,
         p_limit=figures.p_limit,
-        tensor_parallel=placement.tensor_parallel,
-        expert_parallel=placement.expert_parallel,
-        copies=placed.copies,
-        gpus=placed.gpus,
         drafter=setup.drafter.id,
-        accepted=entrant.accepted,
+        basis=entrant.basis,
         acceptance=entrant.setup.scenario.acceptance,
-        acceptance_text=entrant.acceptance_text,
         drafts=placed.drafts,
         memory_share=used / setup.memory.usable_bytes,
         total_params=float(counts.total),

@@ -190,18 +190,18 @@ _HOW = "give files that the command sweep or the tab Sweep wrote"
 
 @dataclass(frozen=True)
 class Sweep:
-    """The rows of a sweep, and what was noted while they were read."""
+    """The rows of a sweep, and what was seen while they were read."""
 
     frame: pd.DataFrame
     """`COLUMNS`; bands of times are empty in files of before."""
     maker: Mapping[str, str]
     """Release and constants, as `made_by` gives them; empty where the files do not say."""
-    notes: tuple[str, ...] = ()
-
-    @property
-    def made_by(self) -> str:
-        """Release and constants in words."""
-        return _by_words(self.maker)
+    n_twice: int = 0
+    """Rows that stood there twice and count once. [-]"""
+    without_bands: bool = False
+    """Whether it is of a release whose times had no band."""
+    renamed: tuple[str, ...] = ()
+    """Remarks on names of before."""
 
 
 def read_sweep_files(paths: Sequence[Path], max_rows: int = MAX_ROWS) -> Sweep:
@@ -247,29 +247,24 @@ def read_sweep(files: Sequence[tuple[str, bytes]], max_rows: int = MAX_ROWS) -> 
     for name, maker in makers.items():
         if maker != makers[first]:
             raise AdvisorError(
-                f"{name} was made by {_by_words(maker)}, {first} by {_by_words(makers[first])}: "
+                f"{name} was made by {_maker(maker)}, {first} by {_maker(makers[first])}: "
                 "numbers of the two do not compare; give the files of one sweep"
             )
     frame = pd.concat([_frame(name, file) for name, file in tables], ignore_index=True)
     sweep = sweep_from(frame, makers[first])
     remarks = dict.fromkeys(names_of_today(file.schema_arrow.names)[1] for _, file in tables)
-    return replace(
-        sweep, notes=(*sweep.notes, *(f"{text[0].upper()}{text[1:]}." for text in remarks if text))
-    )
+    return replace(sweep, renamed=tuple(filter(None, remarks)))
 
 
 def sweep_from(frame: pd.DataFrame, maker: Mapping[str, str]) -> Sweep:
     """Rows as `sweep_rows` gives them as a finished sweep. Raises AdvisorError where there is
     none."""
-    notes = []
     again = frame.duplicated([*SETTINGS, "n_draft"])
-    if again.any():
-        notes.append(f"{counted(int(again.sum()), 'row')} stood there twice and counted once.")
     if not len(frame):
         raise AdvisorError(f"the files hold no row; {_HOW}")
-    if frame[list(_YOUNGER)].isna().all(axis=None) and (frame["reason"] == "").any():
-        notes.append("Of an older release: times have no band.")
-    return Sweep(frame[~again].reset_index(drop=True), maker, tuple(notes))
+    is_old = frame[list(_YOUNGER)].isna().all(axis=None) and (frame["reason"] == "").any()
+    once = frame[~again].reset_index(drop=True)
+    return Sweep(once, maker, int(again.sum()), bool(is_old))
 
 
 def _shown(name: str) -> str:
@@ -333,12 +328,8 @@ def _made_by(file: pq.ParquetFile) -> dict[str, str]:
         return {}
 
 
-def _by_words(maker: Mapping[str, str]) -> str:
-    return (
-        f"release {maker['release']}, constants {maker['constants']}"
-        if maker
-        else "a release that is not named"
-    )
+def _maker(maker: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in maker.items()) or "an unnamed release"
 
 
 def _frame(name: str, file: pq.ParquetFile) -> pd.DataFrame:

@@ -15,7 +15,7 @@ from advisor.answers.design.dials import NEAR_BEST, BatchRule, Dial
 from advisor.answers.design.space import DesignSpace
 from advisor.prediction import Array
 from advisor.show.charts.figure import BATCH, BLUE, GREEN, NEUTRAL, VERMILLION, Chart, marker
-from advisor.show.words.design import HELD, dial_value, held_value
+from advisor.show.words.design import HELD, dial_value, experts_text, held_value
 
 STRIP_HEIGHT = 210
 PARETO_HEIGHT = 470
@@ -205,7 +205,7 @@ def front_frame(space: DesignSpace, index: NDArray[np.intp]) -> pd.DataFrame:
     baseline_tpot_s = space.question.mean_tpot_s(space.baseline.served.tpot_s[:, 0])
     return pd.DataFrame(
         {
-            "design": [space.describe(int(i)) for i in index],
+            "design": [experts_text(space, int(i)) for i in index],
             "speed": baseline_tpot_s / (weight * space.tpot_s[:, index]).sum(0),
             "quality_low": space.quality[:, index].min(axis=0),
         }

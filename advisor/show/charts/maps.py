@@ -1,5 +1,4 @@
-"""Maps of cells: an answer or a sweep over two settings, and the design to train by batch and
-accelerator."""
+"""Maps of cells: an answer or a sweep over two settings."""
 
 from __future__ import annotations
 
@@ -9,45 +8,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from advisor.answers.design.regions import RegionMap
 from advisor.answers.explore.cells import Explored
 from advisor.answers.explore.questions import SweepMap, setting_text
 from advisor.show.charts.figure import (
-    BATCH,
-    CELL_TEXT,
     Chart,
-    add_cells,
     add_gain_map,
-    add_points,
     cell_axes,
-    fit_legend,
-    marker,
     new_figure,
 )
 from advisor.show.table import Table, matrix
-from advisor.show.words.regions import cell_lines, region_rows, region_verdict
 from advisor.show.words.sweep import label, map_text
 
 _WORDY = 10
 """Columns beyond which only the speedup stands in a cell. [-]"""
 _ROW_PX = 40
 _HEAD_PX = 190
-REGION_TINTS = (
-    "#BBDDF2",
-    "#F6CFA8",
-    "#B5E0CF",
-    "#EBC7DC",
-    "#F3EBA4",
-    "#D3CBE8",
-    "#DADADA",
-    "#F4B8B0",
-)
-"""By region, most cells first: light hues of Okabe and Ito, for dark text on each; the letter says
-it too."""
-_REGION_ROW_PX = 50
-_REGION_HEAD_PX = 210
-_EDGE_INSET = 0.44
-"""Half the side of an edge cell's frame, in cells. [-]"""
 
 
 def sweep_chart(found: SweepMap) -> Chart:
@@ -162,106 +137,6 @@ def _table(sweep_map: SweepMap) -> pd.DataFrame:
         sweep_map.y: np.array(sweep_map.y_values)[down],
     }
     return sweep_map.cells.loc[has, names].reset_index(drop=True).assign(**axes)[[*axes, *names]]
-
-
-def design_regions_chart(found: RegionMap) -> Chart:
-    """Map of the design that holds each cell, by batch and accelerator.
-
-    A cell has its region's colour and letter, k/N, s, width, K and loss; those at an edge have a
-    dashed frame.
-
-    found : a map with at least one cell that a design serves.
-    """
-    cells = found.grid.T
-    figure = new_figure(
-        "Design to train, by batch and accelerator<br><sup>k/N, shared s, width w, K, and "
-        "expected loss<br>against the cell's own best (%)</sup>",
-        "Accelerator",
-        BATCH,
-        _REGION_HEAD_PX + _REGION_ROW_PX * len(cells) + 18 * len(found.regions),
-    )
-    n = len(REGION_TINTS)
-    tint_of_cell = np.where(found.holder >= 0, found.holder % n, np.nan)[cells]
-    colors = [
-        (edge / n, tint)
-        for number, tint in enumerate(REGION_TINTS)
-        for edge in (number, number + 1)
-    ]
-    labels = [[_label(found, int(cell)) for cell in row] for row in cells]
-    add_cells(
-        figure,
-        tint_of_cell,
-        (-0.5, n - 0.5),
-        colors,
-        labels,
-        customdata=[[_region_hover(found, int(cell)) for cell in row] for row in cells],
-        hovertemplate="%{customdata}<extra></extra>",
-        hoverongaps=False,
-    )
-    edges = [cell for region in found.regions for cell in region.edge]
-    for row, column in zip(*np.nonzero(np.isin(cells, edges)), strict=True):
-        figure.add_shape(
-            type="rect",
-            x0=float(column) - _EDGE_INSET,
-            x1=float(column) + _EDGE_INSET,
-            y0=float(row) - _EDGE_INSET,
-            y1=float(row) + _EDGE_INSET,
-            line={"color": CELL_TEXT, "width": 1.5, "dash": "dash"},
-        )
-    for number, region in enumerate(found.regions):
-        tint = marker("square", 13, REGION_TINTS[number % n])
-        add_points(figure, [None], [None], f"{region.letter}: {region.words}", tint)
-    places = [str(place).replace("-", "<br>") for place in found.cells.places]
-    cell_axes(figure, places, [f"{batch:,.0f}" for batch in found.batches])
-    figure.update_layout(margin={"t": 84})
-    fit_legend(figure)
-    reasons = {found.cells.why_not(int(cell)) for cell in np.flatnonzero(found.holder < 0)}
-    left_out = f"Empty cells: {', '.join(sorted(reasons))}." if reasons else ""
-    held = "; ".join(
-        f"{region.letter} is {region.words}, {len(region.cells)} cells" for region in found.regions
-    )
-    alt = f"{region_verdict(found)} {held}. {left_out}".rstrip()
-    return Chart(figure, alt, pd.DataFrame(region_rows(found)), left_out)
-
-
-def _label(region_map: RegionMap, cell: int) -> str:
-    """A cell's lines, the region's letter in bold."""
-    lines = cell_lines(region_map, cell)
-    if not lines:
-        return ""
-    letter, experts = lines[0].split()
-    return "<br>".join((f"<b>{letter}</b> {experts}", *lines[1:]))
-
-
-def _region_hover(region_map: RegionMap, cell: int) -> str:
-    """The figures of a cell, in lines."""
-    each = region_map.standing(cell)
-    if each is None:
-        return ""
-    region = region_map.regions[region_map.holder[cell]]
-    space = region_map.cells.space(cell)
-    best_design = int(region_map.cells.found[region_map.cells.best[cell]])
-    row = int(region_map.cells.row_of[cell])
-    best_tpot_s = float(space.tpot_s[row, best_design])
-    gain = (
-        ""
-        if each.gain is None
-        else (
-            f"<br>Over the baseline: {each.gain.value:.2f} ({each.gain.low:.2f} to "
-            f"{each.gain.high:.2f})"
-        )
-    )
-    place = region_map.cells.places[region_map.cells.space_of[cell]]
-    batch = region_map.cells.batches[cell]
-    likely_loss = f"{each.low:.1%} to {each.high:.1%}"
-    best_alone = f"{space.describe(best_design)}, {best_tpot_s * 1e3:.2f} ms"
-    return (
-        f"<b>{region.letter}: {region.words}</b><br>Batch {batch:,.0f} on "
-        f"{place}<br>{each.tpot_s * 1e3:.2f} ms per token at K = {each.n_draft}, "
-        f"{each.tier}<br>Expected loss {each.expected_loss:.1%} ({likely_loss}), central "
-        f"{each.loss:.1%}<br>Tie with the best in {each.chance:.0%}<br>Own best: "
-        f"{best_alone}{gain}"
-    )
 
 
 SHOWN: Mapping[str, tuple[str, str]] = {

@@ -7,12 +7,19 @@ the same filler (ui/serve/browser/phrases.js), held to this one by a table of fa
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from advisor.answers.flags import Flags, holds
-from advisor.text import counted
+from advisor.catalog.hardware import drafter_name, model_name
+from advisor.prediction import Prediction
+from advisor.show.table import capital
+from advisor.text import counted, printable
+
+if TYPE_CHECKING:
+    from advisor.answers.design.candidates import LawQuality
+    from advisor.answers.design.dials import Experts
 
 _BRACE = re.compile(r"\{(\w+)(?::(\w+))?\}")
 
@@ -60,6 +67,74 @@ def _jumps(jumps: tuple[tuple[int, int, float], ...]) -> str:
     return "; ".join(pieces)
 
 
+def _ordinal(number: int) -> str:
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{'th' if number % 100 in (11, 12, 13) else ending}"
+
+
+def two_digits(value: float) -> str:
+    """Two significant digits of a value in any unit [-], more of them above 100."""
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{float(f'{value:.2g}'):g}" if value < 0.1 else f"{value:#.3g}"
+
+
+def figure_band(value: Prediction) -> str:
+    """A figure with its band, `0.522 (0.420-0.728)`."""
+    return f"{two_digits(value.value)} ({two_digits(value.low)}-{two_digits(value.high)})"
+
+
+def ms_band(value: Prediction) -> str:
+    """Milliseconds with their band, `5.3 (3.7-8.1)`."""
+    return f"{value.value * 1e3:.1f} ({value.low * 1e3:.1f}-{value.high * 1e3:.1f})"
+
+
+CONSTRAINTS_TEXT: Mapping[str, str] = {
+    "quality": "equal quality",
+    "activation": "the smallest activation ratio of the law",
+    "granularity": "the granularity range of the law",
+    "attention_share": "the attention share of active parameters (20-50%)",
+    "shared_share": "the largest shared share (1/3)",
+    "n_active": "at least two experts per token",
+    "total_params": "the limit on total parameters",
+    "memory": "memory per GPU at the target batch and context",
+    "tpot": "the limit on time per output token",
+    "training_cost": "the limit on training compute",
+    "total_target": "the target total size",
+    "active_target": "the target active size",
+}
+"""Limits of a design search in words."""
+_MOST_TOLD = 2.0
+"""Ratios above this are not printed: the laws are then far outside the designs they were fitted on.
+[-]"""
+
+
+def ratio_text(ratio: float, form: str = ".0%") -> str:
+    """A size over the baseline's, `>200%` beyond what a law can be trusted to tell."""
+    return f">{_MOST_TOLD:{form}}" if ratio > _MOST_TOLD else f"{ratio:{form}}"
+
+
+def _law(law: LawQuality) -> str:
+    # Only here: an answer that speaks of no design does not load the search.
+    from advisor.answers.design.candidates import LAW_NAMES
+
+    known = law.low is not None and law.high is not None
+    ends = f"{law.low:.0%}-{law.high:.0%}" if known else "no band published"
+    return f"{ratio_text(law.ratio)} ({ends}) by {LAW_NAMES[law.law]}"
+
+
+def _sizes(laws: Sequence[LawQuality]) -> str:
+    ratios = (min(law.ratio, _MOST_TOLD) for law in laws)
+    beyond = (">" if law.ratio > _MOST_TOLD else "" for law in laws)
+    return ", ".join(f"{mark}×{ratio:.1f}" for mark, ratio in zip(beyond, ratios, strict=True))
+
+
+def mix_text(design: Experts) -> str:
+    """Experts of a design, `8 of 256 + 1 shared`."""
+    shared = f" + {design.n_shared:.3g} shared" if design.n_shared else ""
+    return f"{design.n_active} of {design.n_experts}{shared}"
+
+
 FORMS: dict[str, Callable[[Any], str]] = {
     "": str,
     "x": lambda value: f"{value:.2f}×",
@@ -81,6 +156,31 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "capital": str.capitalize,
     "list": " and ".join,
     "jumps": _jumps,
+    "mix": mix_text,
+    "ranks": lambda pair: f"TP {pair[0]} EP {pair[1]}" if pair[1] > 1 else f"TP {pair[0]}",
+    "signed_pct": "{:+.0%}".format,
+    "experts": lambda design: f"{mix_text(design)}, width {design.expert_width:,}",
+    "width": lambda design: f"{design.expert_width:,}",
+    "by_batch": lambda drafts: "/".join(map(str, dict.fromkeys(drafts))),
+    "numbers": lambda values: ", ".join(f"{value:g}" for value in values),
+    "billions1": lambda value: f"{value / 1e9:.1f} B",
+    "billions2": lambda value: f"{value / 1e9:.2f} B",
+    "whole_billions": lambda value: f"{value / 1e9:,.0f}\u00a0B",
+    "sizes": _sizes,
+    "laws": lambda laws: ", ".join(map(_law, laws)),
+    "constraint": CONSTRAINTS_TEXT.__getitem__,
+    "constraint_start": lambda name: capital(CONSTRAINTS_TEXT[name]),
+    "constraints": lambda names: " and ".join(CONSTRAINTS_TEXT[name] for name in names),
+    "model": lambda value: printable(model_name(value)),
+    "drafter": drafter_name,
+    "band": figure_band,
+    "ms_band": ms_band,
+    "cases": lambda value: f"{round(100 * value)} of 100 cases",
+    "billions": lambda value: f"{value / 1e9:g} B",
+    "ordinal": _ordinal,
+    "counts": lambda pairs: "; ".join(f"{number} {kind}" for kind, number in pairs),
+    "commas": ", ".join,
+    "semicolons": lambda texts: "; ".join(texts).rstrip("."),
 }
 """A fact as text, by the form behind its name."""
 

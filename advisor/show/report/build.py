@@ -16,7 +16,6 @@ import numpy as np
 from advisor import __version__
 from advisor.answers.advice import Advice
 from advisor.answers.by_batch import KByContext
-from advisor.answers.design.regions import RegionMap
 from advisor.answers.engines.config import one_option_a_line, one_slot_a_line
 from advisor.answers.engines.export import (
     CheckCommand,
@@ -182,7 +181,6 @@ class Report:
     board: Leaderboard | None = None
     diagnosis: DiagnosisView | None = None
     k_by_context: KByContext | None = None
-    regions: RegionMap | None = None
     ranks: RanksAnswer | None = None
     swept: SweepView | None = None
     remarks: tuple[str, ...] = ()

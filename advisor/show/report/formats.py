@@ -38,11 +38,11 @@ from advisor.show.report.sections import (
 from advisor.show.table import Table
 from advisor.show.words.answer import accepted_lengths
 from advisor.show.words.compare import CHANGES
+from advisor.show.words.design import space_notes, standing_text
 from advisor.show.words.diagnosis import DiagnosisView
 from advisor.show.words.explain import NAMED
 from advisor.show.words.leaderboard import document as board_document
 from advisor.show.words.load import map_document, spend_document
-from advisor.show.words.regions import region_document
 from advisor.text import csv_text, json_values, printable, unbroken_ranges
 
 Format = Literal["md", "html", "pdf", "json", "csv"]
@@ -283,7 +283,7 @@ def _sections(report: Report) -> dict[str, Any]:
         "over_context": over_context,
         "other_models": printed(if_any(board_document, report.board)),
         "expert_ranks": printed(if_any(ranks_values, report.ranks)),
-        "design_regions": printed(if_any(region_document, report.regions)),
+        "design_regions": None,
         "sweep": printed(if_any(sweep_values, report.swept)),
         "diagnosis": if_any(_diagnosis, report.diagnosis),
     }
@@ -302,10 +302,10 @@ def _curve(report: Report) -> list[dict[str, Any]]:
 
 def _design(standing: DesignStanding) -> dict[str, Any]:
     return {
-        "text": printable(standing.text),
+        "text": printable(standing_text(standing)),
         "binding": what_binds(standing),
         "choices": design_table(standing).records(),
-        "notes": [printable(note) for note in standing.space.notes],
+        "notes": [printable(note) for note in space_notes(standing.space)],
     }
 
 

@@ -24,6 +24,7 @@ from advisor.physics.bands import SIMULATED
 from advisor.predict.curve import curve_rows
 from advisor.prediction import Constant
 from advisor.show.live_answer import engine_of
+from advisor.show.phrases.book import two_digits as digits
 from advisor.show.phrases.notes import note_texts
 from advisor.show.phrases.schedule import BOOK as SCHEDULE_BOOK
 from advisor.show.phrases.schedule import TEXTS
@@ -47,7 +48,6 @@ from advisor.show.report.sections import (
     other_models,
     over_context,
     ranks_blocks,
-    regions_blocks,
     sweep_blocks,
     try_next,
     works,
@@ -62,7 +62,7 @@ from advisor.show.words.answer import (
 )
 from advisor.show.words.basis import accepted_text, correction_text
 from advisor.show.words.explain import NAMED
-from advisor.show.words.load import digits, does_not_fit, spend_text
+from advisor.show.words.load import does_not_fit, spend_text
 from advisor.text import MERITS, printable, tier_text, wrapped
 
 Answer = TypeVar("Answer")
@@ -135,7 +135,6 @@ def sections(report: Report) -> tuple[Section, ...]:
         ),
         ("Try next", try_next(report)),
         ("Which design to train", if_any(design, report.standing)),
-        ("One design for several accelerators", if_any(regions_blocks, report.regions)),
         ("A sweep of scenarios", if_any(sweep_blocks, report.swept)),
     )
     use: _Part = (

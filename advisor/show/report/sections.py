@@ -11,9 +11,7 @@ from typing import Any
 import pandas as pd
 
 from advisor.answers.advice import Advice
-from advisor.answers.design.answer import NOTHING_BINDS, binding_constraints, binding_start
 from advisor.answers.design.candidates import LAW_NAMES, Band, Candidate
-from advisor.answers.design.regions import RegionMap
 from advisor.answers.expert_ranks import RanksAnswer
 from advisor.answers.explore.cells import SETTINGS, ContextMap
 from advisor.answers.explore.changes import (
@@ -36,12 +34,20 @@ from advisor.answers.explore.questions import (
 from advisor.predict.scenario import Scenario
 from advisor.show.explain.round import cited, derive
 from advisor.show.explain.steps import Step, step_text
+from advisor.show.phrases.book import ratio_text
 from advisor.show.phrases.notes import note_texts
 from advisor.show.report.blocks import Block, Code, Listing, Paragraph, paragraph, said, table_block
 from advisor.show.report.build import Report
 from advisor.show.table import Column, Table, matrix
 from advisor.show.words.compare import CHANGES
-from advisor.show.words.design import band_text
+from advisor.show.words.compare import note_texts as change_notes
+from advisor.show.words.design import (
+    band_text,
+    binding_text,
+    experts_text,
+    space_notes,
+    standing_text,
+)
 from advisor.show.words.diagnosis import DiagnosisView
 from advisor.show.words.expert_ranks import (
     document,
@@ -66,13 +72,6 @@ from advisor.show.words.load import (
 )
 from advisor.show.words.load import map_table as context_map_table
 from advisor.show.words.load import verdict as context_verdict
-from advisor.show.words.regions import (
-    held_where,
-    map_cells_table,
-    region_notes,
-    region_table,
-    region_verdict,
-)
 from advisor.show.words.sweep import (
     fastest_table,
     fastest_text,
@@ -84,10 +83,11 @@ from advisor.show.words.sweep import (
     pays_table,
     pays_text,
     settings_texts,
+    sweep_notes,
     swept_text,
     values_by_setting,
 )
-from advisor.text import MERITS, counted, printable
+from advisor.text import counted, printable
 
 _ORIGINS = {
     "trace": "counted on a routing trace",
@@ -193,28 +193,6 @@ def printed(value: Any) -> Any:
     return [printed(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def regions_blocks(region_map: RegionMap) -> tuple[Block, ...]:
-    """The map as a table of cells, then its regions."""
-    verdict = paragraph(region_verdict(region_map))
-    notes = Listing(tuple(said(note) for note in region_notes(region_map)))
-    if not region_map.regions:
-        return verdict, notes
-    held_by = tuple(
-        f"{region.letter} holds {said(held_where(region_map, region))}."
-        for region in region_map.regions
-    )
-    caption = (
-        "Who holds each batch and accelerator, with which K, and the expected loss against its "
-        "own best; ? at an edge."
-    )
-    return (
-        verdict,
-        table_block(map_cells_table(region_map), caption),
-        table_block(region_table(region_map).on_paper()),
-        Listing((*held_by, *notes.items)),
-    )
-
-
 def sweep_blocks(view: SweepView) -> tuple[Block, ...]:
     """Blocks of the section: what was swept, each question with its table, the map as a table."""
     frame = view.sweep.frame
@@ -232,7 +210,7 @@ def sweep_blocks(view: SweepView) -> tuple[Block, ...]:
         "One K at every point that fits and has it, against the best K of each simulated case.",
     )
     return (
-        paragraph(" ".join((swept_text(view.sweep), *view.sweep.notes))),
+        paragraph(" ".join((swept_text(view.sweep), *sweep_notes(view.sweep)))),
         Listing(tuple(said(text) for text in settings_texts(frame))),
         paragraph(pays_text(pays)),
         *pays_blocks,
@@ -283,7 +261,7 @@ def sweep_values(view: SweepView) -> dict[str, Any]:
     maker = view.sweep.maker
     cells = None if view.map is None else _cells(view.map)
     return {
-        "says": [*sentences, *view.sweep.notes],
+        "says": [*sentences, *sweep_notes(view.sweep)],
         "release": maker.get("release"),
         "constants": maker.get("constants"),
         "max_tpot_ms": view.max_tpot_ms,
@@ -351,14 +329,7 @@ def tried(steps: NextSteps) -> list[tuple[Goal, Effect]]:
 
 def what_binds(standing: DesignStanding) -> str:
     """The limit that holds designs back most."""
-    binding = binding_constraints(standing.space)
-    if not binding:
-        return NOTHING_BINDS
-    merit = MERITS[standing.space.question.objective]
-    return printable(
-        f"{binding_start(standing.space, binding[0])} would be {binding[0].gain - 1:.1%} better "
-        f"in {merit.words}."
-    )
+    return printable(binding_text(standing.space))
 
 
 def shown_steps(advice: Advice) -> list[Step]:
@@ -383,7 +354,7 @@ def try_next(report: Report) -> tuple[Block, ...]:
         "each at its own best K."
     )
     notes = tuple(
-        dict.fromkeys(printable(note) for _, effect in changes for note in effect.change.notes)
+        dict.fromkeys(note for _, effect in changes for note in change_notes(effect.change))
     )
     return Paragraph(text), table_block(Table(CHANGES, changes)), Listing(notes)
 
@@ -394,7 +365,7 @@ def design_table(standing: DesignStanding) -> Table[tuple[str, Candidate, Band]]
         Column("Best for", itemgetter(0), key="goal", words=True),
         Column(
             "Design",
-            lambda row: printable(standing.space.describe(row[1].index)),
+            lambda row: printable(experts_text(standing.space, row[1].index)),
             key="design",
             words=True,
         ),
@@ -408,7 +379,10 @@ def design_table(standing: DesignStanding) -> Table[tuple[str, Candidate, Band]]
         Column("Speedup", lambda row: row[1].speedup[0], "{:.2f}x".format, "speedup"),
         Column("ms per token", lambda row: row[1].tpot_s[0] * 1e3, "{:.2f}".format, "tpot_ms"),
         Column("Gain", itemgetter(2), band_text, "gain", band=True),
-        Column("Quality by law", lambda row: " / ".join(law.short for law in row[1].quality)),
+        Column(
+            "Quality by law",
+            lambda row: " / ".join(ratio_text(law.ratio) for law in row[1].quality),
+        ),
         Column(None, lambda row: row[1].quality[0].ratio, key="quality"),
         Column(None, lambda row: row[1].quality_range[0], key="quality_pessimistic"),
         Column("Tier", lambda row: row[1].tier, key="tier", words=True),
@@ -433,10 +407,10 @@ def design(standing: DesignStanding) -> tuple[Block, ...]:
         f"Quality: dense equivalent over its own, by {', '.join(LAW_NAMES.values())}."
     )
     return (
-        Paragraph(printable(standing.text)),
+        Paragraph(printable(standing_text(standing))),
         table_block(design_table(standing), caption),
         Paragraph(what_binds(standing)),
-        Listing(tuple(printable(note) for note in standing.space.notes)),
+        Listing(tuple(printable(note) for note in space_notes(standing.space))),
     )
 
 

@@ -11,10 +11,11 @@ from typing import Any
 from advisor.answers.advice import Advice
 from advisor.answers.explore.changes import (
     GOALS,
-    NOT_OFFERED,
+    Change,
     Effect,
     Goal,
     NextSteps,
+    RefusedChange,
     Speed,
     best_effects,
 )
@@ -24,7 +25,9 @@ from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, SETTINGS
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
+from advisor.show.phrases.changes import CHANGE, NOTES, REFUSED
 from advisor.show.table import Column, Table, matrix
+from advisor.show.words.design import standing_text
 from advisor.text import MAX_NAME, MERITS, printable, tier_text
 
 _Row = tuple[Goal, Effect]
@@ -36,13 +39,31 @@ def _change_at(row: _Row, goal: Goal) -> str:
 
 CHANGES: tuple[Column[_Row], ...] = (
     Column("by", lambda row: MERITS[row[0]].name, key="goal", words=True),
-    Column("change", lambda row: printable(row[1].change.what), key="what", words=True),
+    Column("change", lambda row: what_text(row[1].change), key="what", words=True),
     Column("gain", lambda row: gain_text(row[1], row[0]), key="gain"),
     *(Column[_Row](MERITS[goal].name, partial(_change_at, goal=goal), key=goal) for goal in GOALS),
     Column("tier", lambda row: row[1].tier, key="tier", words=True, paper=False),
-    Column(None, lambda row: tuple(map(printable, row[1].change.notes)), key="notes"),
+    Column(None, lambda row: note_texts(row[1].change), key="notes"),
 )
 """A change with the goal that its gain is by, and the figures before and after."""
+
+
+def what_text(change: Change) -> str:
+    """A change in a few words, `batch 16 -> 32`."""
+    return printable(CHANGE.say("what", vars(change)))
+
+
+def note_texts(change: Change) -> tuple[str, ...]:
+    """Notes on the comparison, one sentence each."""
+    facts = {"curve": change.curve, "dataset": change.dataset}
+    return tuple(printable(NOTES.say("text", facts | {"note": note})) for note in change.notes)
+
+
+def why_text(refused: RefusedChange, slot: str = "why") -> str:
+    """Reason that a change has no effect to show."""
+    names = ("name", "evidence", "needed")
+    doubt = {name: getattr(refused.doubt, name, None) for name in names}
+    return REFUSED.say(slot, vars(refused) | doubt)
 
 
 def effects_table(effects: Sequence[Effect], goal: Goal) -> Table[_Row]:
@@ -76,23 +97,24 @@ def none_text(steps: NextSteps, goal: Goal) -> str:
 
 def unoffered_texts(steps: NextSteps) -> list[str]:
     """Each change that measured pairs speak against, with what they say."""
-    partitions = (why.partition(f"{NOT_OFFERED}: ") for _, why in steps.refused)
-    return list(
-        dict.fromkeys(why for before, separator, why in partitions if separator and not before)
-    )
+    refusals = (refused for _, refused in steps.refused if refused.reason == "unproven")
+    return list(dict.fromkeys(why_text(refused, "doubt") for refused in refusals))
 
 
 def steps_document(steps: NextSteps) -> dict[str, Any]:
     """Changes tried as plain values, places of the three best by each goal, and refusals with the
     reason."""
     return {
-        "design": None if steps.standing is None else steps.standing.text,
+        "design": None if steps.standing is None else standing_text(steps.standing),
         "best": {
             goal: [steps.effects.index(effect) for effect in best_effects(steps, goal)]
             for goal in GOALS
         },
         "tried": [_effect(effect) for effect in steps.effects],
-        "refused": [{"what": what, "why": why} for what, why in steps.refused],
+        "refused": [
+            {"what": what_text(change), "why": why_text(refused)}
+            for change, refused in steps.refused
+        ],
     }
 
 
@@ -115,14 +137,14 @@ def _effect(effect: Effect) -> dict[str, Any]:
     }
     return {
         "kind": change.kind,
-        "what": change.what,
+        "what": what_text(change),
         "before": None if effect.before is None else _speed(effect.before),
         "after": _speed(effect.after),
         "gain": gain_by_goal,
         "tier": effect.tier,
         "extrapolated": effect.extrapolated,
         "other_acceptance": change.other_acceptance,
-        "notes": change.notes,
+        "notes": note_texts(change),
         "share_query": change.scenario.to_query(),
     }
 

@@ -3,26 +3,44 @@ as text."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import partial
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, SupportsIndex
 
 import numpy as np
 
-from advisor.answers.design.answer import DesignAnswer
-from advisor.answers.design.candidates import (
-    Band,
-    Candidate,
-    design_words,
-    gain_words,
-    own_design,
-    tpot_gain,
+from advisor.answers.design.answer import (
+    FLIP_REGRET,
+    DesignAnswer,
+    Infeasible,
+    Sensitivity,
+    binding_constraints,
+    unmet_wishes,
 )
-from advisor.answers.design.dials import Costed, Dial
+from advisor.answers.design.candidates import Band, Candidate, tpot_gain
+from advisor.answers.design.dials import Costed, Dial, experts_of
 from advisor.answers.design.space import DesignSpace
+from advisor.answers.design.standing import standing_of
 from advisor.answers.design.start import time_in_serve
+from advisor.answers.design.targets import AtTarget, OneDesign
+from advisor.answers.explore.changes import DesignStanding
+from advisor.physics.quality import LIMITS as LAW_LIMITS
+from advisor.show.phrases.book import CONSTRAINTS_TEXT, FORMS, ratio_text
+from advisor.show.phrases.changes import STANDING
+from advisor.show.phrases.design import (
+    CHANGES,
+    CORNERS,
+    DESIGN,
+    LIMITS,
+    OF_BEST,
+    OF_SEARCH,
+    REMARKS,
+    ROUTING_NOTE,
+    TARGETS,
+    WISHES,
+)
 from advisor.show.table import Column, Table
 
 SAME_TIME = 0.002
@@ -53,7 +71,7 @@ def candidate_rows(answer: DesignAnswer) -> list[dict[str, Any]]:
                         for end, x in (("", law.ratio), ("_low", law.low), ("_high", law.high))
                     }
             elif field.name == "corners":
-                row["corners"] = "; ".join(value)
+                row["corners"] = corner_texts(value)
             elif isinstance(value, tuple):
                 batches = answer.space.question.batches
                 row |= {
@@ -65,11 +83,7 @@ def candidate_rows(answer: DesignAnswer) -> list[dict[str, Any]]:
     return rows
 
 
-_TOLD = (
-    "headline",
-    *("clear", "recommended", "one_law", "infeasible", "top", "binding", "binding_text"),
-    *("sensitivity", "dials", "rule", "limits", "warnings"),
-)
+_PARTS = ("clear", "recommended", "one_law", "top", "dials", "rule")
 
 
 def answer_document(answer: DesignAnswer) -> dict[str, Any]:
@@ -79,62 +93,199 @@ def answer_document(answer: DesignAnswer) -> dict[str, Any]:
     question_fields = ("objective", "batches", "batch_weights", "quality_eps", "training_tokens")
     pareto = [
         {
-            "design": space.describe(int(i)),
+            "design": experts_text(space, int(i)),
             "quality": space.quality[:, i],
             "objective": question.value(float(space.score[i])),
         }
         for i in answer.pareto
     ]
+    sizes = {"n_designs": len(space), "n_feasible": len(space.candidates)}
+    texts = {
+        "verdict": verdict(answer),
+        "headline": headline(answer),
+        "binding_text": binding_text(space),
+        "limits": LIMITS_OF_LAWS,
+        "warnings": warnings(answer),
+    }
     return {
         "scenario": space.setup.scenario,
         "scenario_hash": space.setup.scenario.hash,
         **{name: getattr(question, name) for name in question_fields},
-        "n_designs": len(space),
-        "n_feasible": len(space.candidates),
-        "verdict": answer.verdict,
+        **sizes,
+        **texts,
+        "standing": answer.standing,
         "baseline": _baseline(space),
-        **{name: getattr(answer, name) for name in _TOLD},
+        **{name: getattr(answer, name) for name in _PARTS},
+        **_lists(answer),
         "pareto": pareto,
     }
 
 
-def below_headline(answer: DesignAnswer, own_name: str = "today") -> str:
-    """The line under the headline: time and size of the design it names, beside the other's."""
-    best = answer.recommended
+def _lists(answer: DesignAnswer) -> dict[str, Any]:
+    """Limits and changed assumptions, each with its words."""
     space = answer.space
-    if best is None:
-        return answer.verdict.removeprefix(f"{answer.headline}. ")
-    baseline = space.baseline
-    mean_tpot_s = space.question.mean_tpot_s
-    time = f"{1e3 * mean_tpot_s(best.tpot_s):.2f}"
-    baseline_time = f"{1e3 * mean_tpot_s(baseline.served.tpot_s[:, 0]):.2f}"
-    size = f"{best.total_params / 1e9:,.0f}\u00a0B"
-    baseline_size = f"{baseline.total_params / 1e9:,.0f}\u00a0B"
-    start = f"Width {best.expert_width:,} · {time} ms per token"
-    if space.baseline_problem:
-        return f"{start} · {size} · {space.baseline_problem}"
-    quality = f"quality {quality_text(best.quality_range)}"
-    if answer.clear:
-        return (
-            f"{start}, {own_name} {baseline_time} · {quality} · {size}, {own_name} {baseline_size}"
-        )
-    baseline_text = (
-        f"Width {baseline.expert_width:,} · {baseline_time} ms per token · {baseline_size}"
+    binding = [vars(item) | {"text": CONSTRAINTS_TEXT[item.constraint]} for item in answer.binding]
+    sensitivity = [
+        vars(item)
+        | {
+            "change": change_text(item),
+            "best_text": "" if item.best is None else experts_text(space, item.best),
+        }
+        for item in answer.sensitivity
+    ]
+    none = answer.infeasible
+    infeasible = None if none is None else vars(none) | {"message": infeasible_text(space, none)}
+    return {"binding": binding, "sensitivity": sensitivity, "infeasible": infeasible}
+
+
+def experts_text(space: DesignSpace, index: int) -> str:
+    """One design of the space, `8 of 128 + 1 shared, width 768`."""
+    body = space.body_name(index)
+    text = FORMS["experts"](experts_of(space, index))
+    return text if body is None else f"{text}, {body}"
+
+
+def headline(answer: DesignAnswer, start_name: str = "today") -> str:
+    """The answer in one line. start_name : `start` where nobody came with a design."""
+    return DESIGN.say("headline", _facts(answer, start_name))
+
+
+def verdict(answer: DesignAnswer, start_name: str = "today") -> str:
+    """The headline, then gains and costs of the design."""
+    none = answer.infeasible
+    if none is not None:
+        return infeasible_text(answer.space, none)
+    return DESIGN.say("verdict", _facts(answer, start_name))
+
+
+def below_headline(answer: DesignAnswer, start_name: str = "today") -> str:
+    """The line under the headline: time and size of the design it names, beside the other's."""
+    none = answer.infeasible
+    if none is not None:
+        return infeasible_text(answer.space, none)
+    return DESIGN.say("below", _facts(answer, start_name))
+
+
+def _facts(answer: DesignAnswer, start_name: str) -> dict[str, Any]:
+    return answer.standing.facts | {
+        "start_name": start_name,
+        "from_nothing": start_name == "start",
+    }
+
+
+_RAISED = ("total_params", "training_cost")
+
+
+def infeasible_text(space: DesignSpace, none: Infeasible) -> str:
+    """Sentences on the limit that rules most designs out, the nearest design and a remedy."""
+    most, most_n = next(iter(none.ruled_out.items()))
+    raised = next((name for name in _RAISED if name in none.breaks), None)
+    remedy: str | None = next(
+        (name for name in ("memory", "tpot", "quality") if name in none.breaks), None
     )
-    if own_design(space, best):
-        return (
-            f"{baseline_text} · by the cost model, best of {len(space.candidates):,} designs of "
-            "equal quality"
-        )
-    gain = gain_words(space, best)
-    alternative_text = gain if gain.startswith("no") else f"{gain} · {quality} · {size}"
-    alternative = design_words(space, best, width="")
-    return f"{baseline_text}. Best alternative: {alternative}: {alternative_text}"
+    if raised is not None and remedy in (None, "quality"):
+        remedy = "limit"
+    facts = {
+        "most": most,
+        "most_n": most_n,
+        "n_designs": none.n_designs,
+        "design": experts_of(space, none.nearest),
+        "breaks": none.breaks,
+        "beyond": none.beyond,
+    }
+    about = {
+        "remedy": remedy,
+        "broken": raised,
+        "largest": none.largest_batch,
+        "mostly_memory": none.mostly_memory,
+    }
+    return LIMITS.say("infeasible", facts | about)
 
 
-def for_start(said: str) -> str:
-    """A headline for who came without a design, and so has none to keep."""
-    return said.replace("Keep ", "Build the start, ", 1).replace("today's design", "the start")
+def binding_text(space: DesignSpace) -> str:
+    """The dearest limit in a sentence. Empty where no design keeps every limit."""
+    if space.best is None:
+        return ""
+    first = next(iter(binding_constraints(space)), None)
+    facts: dict[str, Any] = {"binding": None}
+    if first is not None:
+        facts = {
+            "binding": first.constraint,
+            "design": experts_of(space, first.index),
+            "gain": first.gain - 1.0,
+        }
+    return LIMITS.say("binding", facts)
+
+
+def standing_text(standing: DesignStanding) -> str:
+    """Sentences on a scenario's design beside the best."""
+    problem = DESIGN.say("why", standing_of(standing.space, None).facts)
+    return STANDING.say("standing", standing.facts | {"why": problem})
+
+
+def change_text(change: Sensitivity) -> str:
+    """A changed assumption in words."""
+    return CHANGES.say("assumption", vars(change))
+
+
+def sensitivity_text(changes: Sequence[Sensitivity]) -> str:
+    """Sentence on how many changed assumptions would make another design the recommended one."""
+    flips = sum(change.flips for change in changes)
+    facts = {"flips": flips, "n": len(changes), "flip_regret": FLIP_REGRET}
+    return CHANGES.say("flips", facts)
+
+
+def corner_texts(corners: Sequence[tuple[str, float]]) -> str:
+    """Ends of the search that a design lies at, `256 experts, the most tried; ...`."""
+    return "; ".join(
+        CORNERS.say("corner", {"corner": case, "value": value}) for case, value in corners
+    )
+
+
+def space_notes(space: DesignSpace) -> tuple[str, ...]:
+    """Notes on a search: its guard rails, its training tokens and a measured baseline."""
+    facts: dict[str, Any] = {
+        "training_tokens": space.question.training_tokens,
+        "measured": space.measured is not None,
+    }
+    if space.measured is not None:
+        facts |= vars(space.measured)
+    return (*space.notes, *REMARKS.says(OF_SEARCH, facts))
+
+
+def warnings(answer: DesignAnswer) -> tuple[str, ...]:
+    """Remarks to read before training by this answer."""
+    space = answer.space
+    wishes = [WISHES.say("wish", vars(wish)) for wish in unmet_wishes(space)]
+    texts = [*space_notes(space), *wishes]
+    best = answer.recommended
+    if best is None:
+        return tuple(texts)
+    one_law = answer.one_law
+    priced = space.question.objective == "cost_per_million_tokens"
+    facts = {
+        "one_law": None if one_law is None else experts_of(space, one_law.index),
+        "one_law_gain": None if one_law is None else one_law.objective_gain.value,
+        "one_law_quality": None if one_law is None else one_law.quality_range[0],
+        "tokens_per_parameter": best.tokens_per_parameter,
+        "corners": best.corners,
+        "corner_texts": corner_texts(best.corners),
+    }
+    gains = {
+        "compared": space.baseline_problem is None,
+        "gain_low": best.objective_gain.low,
+        "tpot_gain": best.tpot_gain.value,
+        "slower": 1.0 / best.tpot_gain.value,
+        "price_usd": space.question.price_usd_per_hour if priced else None,
+        "extrapolated": best.extrapolated,
+    }
+    problem = DESIGN.say("why", answer.standing.facts)
+    texts += [*filter(None, [problem]), *REMARKS.says(OF_BEST, facts | gains)]
+    return tuple(dict.fromkeys(texts))
+
+
+LIMITS_OF_LAWS = (*LAW_LIMITS, ROUTING_NOTE)
+"""Gaps in the laws for quality and routing."""
 
 
 def best_name(answer: DesignAnswer) -> str:
@@ -148,7 +299,7 @@ def about_figures(answer: DesignAnswer, own_name: str = "today") -> str:
     """Help on the figures under the headline: quality, and the times that Serve has for the same
     designs."""
     quality_note = (
-        f"Quality: size of an equally good model, {own_name} = 100%; lowest and highest of three "
+        f"Dense-equivalent size: of an equally good dense model, {own_name} = 1, by each of three "
         "scaling laws."
     )
     space = answer.space
@@ -171,16 +322,10 @@ def about_figures(answer: DesignAnswer, own_name: str = "today") -> str:
 
 
 def quality_text(ends: tuple[float, float]) -> str:
-    """Quality by the lowest and the highest law as `85–104%`."""
-    low = f"{ends[0]:.0%}" if ends[0] <= 2.0 else ">200%"
-    high = f"{ends[1]:.0%}" if ends[1] <= 2.0 else ">200%"
-    return (
-        low
-        if low == high
-        else f"{low} to {high}"
-        if high[0] == ">"
-        else f"{low.rstrip('%')}–{high}"
-    )
+    """Dense-equivalent size over the baseline's by the lowest and the highest law, `×0.9–1.0`."""
+    low = ratio_text(ends[0], ".2f")
+    high = ratio_text(ends[1], ".2f")
+    return f"×{low}" if low == high else f"×{low}–{high}"
 
 
 _Line = tuple[str, Callable[[Costed], str]]
@@ -243,7 +388,7 @@ def beside_table(
         ("Experts", lambda design: f"{design.experts.n_active} of {design.experts.n_experts}"),
         ("Shared", lambda design: f"{design.experts.n_shared:.3g}"),
         ("Width", lambda design: f"{design.experts.expert_width:,}"),
-        ("K", lambda design: "/".join(map(str, dict.fromkeys(design.n_draft)))),
+        ("K", lambda design: FORMS["by_batch"](design.n_draft)),
     )
     speed: tuple[_Line, ...] = (
         (
@@ -256,17 +401,16 @@ def beside_table(
         ),
     )
     size: tuple[_Line, ...] = (
-        ("Quality, 3 scaling laws", lambda design: quality_text(design.quality)),
+        ("Dense-equivalent size", lambda design: quality_text(design.quality)),
         ("Total, B", lambda design: f"{design.total_params / 1e9:,.1f}"),
         ("Active, B", lambda design: f"{design.active_params / 1e9:.2f}"),
     )
-    lines = (*shape, *speed, *size)
     design_by_name = {names[0]: today, "mine": own} | ({} if best is None else {names[1]: best})
     columns = [Column[_Line]("design", itemgetter(0), words=True)]
     columns += [
         Column[_Line](name, partial(_said, of=design)) for name, design in design_by_name.items()
     ]
-    return Table(tuple(columns), lines)
+    return Table(tuple(columns), (*shape, *speed, *size))
 
 
 def time_lost(own: Costed, best: Costed | None) -> float:
@@ -321,3 +465,63 @@ def _baseline(space: DesignSpace) -> dict[str, Any]:
 def band_text(value: Band) -> str:
     """A figure with its band, `1.50 (1.35-1.65)`."""
     return f"{value.value:.2f} ({value.low:.2f}-{value.high:.2f})"
+
+
+def one_design_text(answer: OneDesign) -> str:
+    """The one design for several targets, and what it gives away, in a sentence."""
+    return TARGETS.say("one_design", answer.facts)
+
+
+def one_design_notes(answer: OneDesign) -> tuple[str, ...]:
+    """Notes on ties and on the searches, each once."""
+    notes = (note for space in answer.spaces for note in space_notes(space))
+    return (TARGETS.say("tie", answer.facts), *dict.fromkeys(notes))
+
+
+def one_design_table(answer: OneDesign) -> Table[AtTarget]:
+    """Each target: its own best design, and what the one design gives there."""
+
+    def best(row: AtTarget) -> str:
+        if row.why_not is not None:
+            return TARGETS.say(row.why_not, answer.facts)
+        return FORMS["experts"](row.best)
+
+    def known(text: Callable[[Any], str]) -> Callable[[Any], str]:
+        return lambda value: "" if value is None else text(value)
+
+    def ms(tpot_s: float) -> str:
+        return f"{tpot_s * 1e3:.2f}"
+
+    of_target: tuple[Column[AtTarget], ...] = (
+        Column("target", attrgetter("target"), key="target", words=True),
+        Column("its best", best, key="best", words=True),
+        Column("ms/token", attrgetter("best_tpot_s"), known(ms), key="best_tpot_s"),
+    )
+    columns: tuple[Column[AtTarget], ...] = (
+        Column("one design's", attrgetter("tpot_s"), known(ms), key="tpot_s"),
+        Column("K", attrgetter("n_draft"), known(str), key="n_draft"),
+        Column("behind", attrgetter("loss"), known("{:.1%}".format), key="loss"),
+        Column("over baseline", attrgetter("gain"), known(band_text), key="gain", band=True),
+    )
+    return Table((*of_target, *columns), answer.at)
+
+
+def one_design_document(answer: OneDesign) -> dict[str, Any]:
+    """The answer as one JSON-able document."""
+    facts = answer.facts
+    shape = facts["design"]
+    at = [
+        vars(row)
+        | {"target": str(row.target), "best": None if row.best is None else row.best._asdict()}
+        for row in answer.at
+    ]
+    return {
+        "scenario": answer.scenario,
+        "scenario_hash": answer.scenario.hash,
+        "objective": answer.spaces[0].question.objective,
+        "verdict": one_design_text(answer),
+        **facts,
+        "design": None if shape is None else shape._asdict(),
+        "targets": at,
+        "notes": one_design_notes(answer),
+    }

@@ -18,6 +18,7 @@ from advisor.physics.hardware import Hardware
 from advisor.predict.setup import Setup
 from advisor.predict.spend import Arm, Spend
 from advisor.prediction import Prediction, Tier
+from advisor.show.phrases.book import figure_band as figure
 from advisor.show.table import Column, Table
 from advisor.text import counted
 
@@ -356,22 +357,6 @@ def _at(arm: Arm, watts: Prediction) -> str:
         f"measured, taken to have run with K = {arm.n_draft}" if measured else "modelled (roofline)"
     )
     return f"at {watts.value:.0f} W a GPU, {how}"
-
-
-def figure(value: Prediction) -> str:
-    """Figure with its band, `0.522 (0.420-0.728)`."""
-    return f"{digits(value.value)} ({digits(value.low)}-{digits(value.high)})"
-
-
-def digits(value: float) -> str:
-    """Two significant digits of a value in any unit [-], more of them above 100."""
-    return (
-        f"{value:,.0f}"
-        if value >= 100
-        else f"{float(f'{value:.2g}'):g}"
-        if value < 0.1
-        else f"{value:#.3g}"
-    )
 
 
 def spend_document(spend: Spend) -> dict[str, Any]:

@@ -54,7 +54,23 @@ def swept_text(sweep: Sweep) -> str:
         parts.append(f"{full:,} of them do not fit in memory")
     if impossible:
         parts.append(f"{impossible:,} cannot be")
-    return f"{', '.join(parts)}; computed by {sweep.made_by}."
+    return f"{', '.join(parts)}; computed by {maker_text(sweep)}."
+
+
+def maker_text(sweep: Sweep) -> str:
+    """Release and constants by which a sweep was computed."""
+    maker = sweep.maker
+    if not maker:
+        return "a release that is not named"
+    return f"release {maker['release']}, constants {maker['constants']}"
+
+
+def sweep_notes(sweep: Sweep) -> tuple[str, ...]:
+    """Notes on the files: rows that stood there twice, an older release, names of before."""
+    twice = counted(sweep.n_twice, "row")
+    notes = [f"{twice} stood there twice and counted once."] if sweep.n_twice else []
+    notes += ["Of an older release: times have no band."] if sweep.without_bands else []
+    return (*notes, *(f"{text[0].upper()}{text[1:]}." for text in sweep.renamed))
 
 
 def settings_texts(frame: pd.DataFrame) -> list[str]:

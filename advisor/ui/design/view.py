@@ -1,8 +1,7 @@
 """Design: the model to train instead, at equal quality by every law, and what each of its dials is
 worth.
 
-Also one design for several targets: for those that are typed, and the map of regions over batch and
-accelerator.
+Also one design for several targets that are typed.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from streamlit.delta_generator import DeltaGenerator
 
 from advisor.answers.design.answer import DesignAnswer
 from advisor.answers.design.candidates import keeps_baseline
-from advisor.answers.design.cells import Place
 from advisor.answers.design.dials import (
     Costed,
     Dial,
@@ -29,7 +27,6 @@ from advisor.answers.design.dials import (
     dials,
     experts_of,
 )
-from advisor.answers.design.regions import default_places, one_design, parse_targets, region_map
 from advisor.answers.design.start import (
     added_keys,
     design_name,
@@ -37,9 +34,8 @@ from advisor.answers.design.start import (
     parse_experts,
     routing_in_serve,
 )
+from advisor.answers.design.targets import one_design, parse_targets
 from advisor.answers.summary import borrowed_from
-from advisor.catalog.hardware import hardware_called
-from advisor.physics.hardware import hardware_ids
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
 from advisor.show.charts.design import (
@@ -51,9 +47,9 @@ from advisor.show.charts.design import (
     rule_table,
 )
 from advisor.show.charts.figure import Chart
-from advisor.show.charts.maps import design_regions_chart
 from advisor.show.table import Table, capital
 from advisor.show.words.design import (
+    LIMITS_OF_LAWS,
     about_figures,
     answer_document,
     below_headline,
@@ -61,21 +57,13 @@ from advisor.show.words.design import (
     best_name,
     candidate_rows,
     dial_value,
-    for_start,
+    headline,
     mine_text,
-    time_lost,
-)
-from advisor.show.words.regions import (
-    against_baseline,
-    choices_table,
     one_design_notes,
-    one_design_price,
-    one_design_rows,
     one_design_table,
-    one_design_verdict,
-    region_notes,
-    region_table,
-    region_verdict,
+    one_design_text,
+    time_lost,
+    warnings,
 )
 from advisor.text import csv_text, frame_csv, json_values
 from advisor.ui import PAGES
@@ -97,7 +85,6 @@ from advisor.ui.state import TO_SERVE, plain, write_settings
 from advisor.ui.widgets import (
     accepted_from,
     download,
-    show_chart,
     show_plot,
     show_problem,
     show_table,
@@ -105,135 +92,48 @@ from advisor.ui.widgets import (
     tried,
 )
 
-_KEPT = 12
-_OWN = 4
-_MOST_PLACES = 8
-"""Columns of the map that a telephone still shows in figures. [-]"""
-
-
-_One = tuple[tuple[str, ...], Table[Any], Table[Any], tuple[str, ...], str]
-"""Texts, targets, choices, notes and CSV of one design for several targets, without the searches
-behind them."""
-_Map = tuple[str, Chart | None, Table[Any], tuple[str, ...]]
-"""Verdict, chart (None where no cell is served), regions and notes of a map, without the searches
-behind them."""
+_OneDesign = tuple[str, Table[Any], tuple[str, ...]]
+"""Verdict, targets and notes of one design for several targets, without the searches behind
+them."""
 
 
 @remembered(
-    st.cache_resource,
-    shared=_KEPT,
-    own=_OWN,
-    spinner="Costing each target ...",
-    keys=(DesignQuestion,),
+    st.cache_resource, shared=12, own=4, spinner="Costing each target ...", keys=(DesignQuestion,)
 )
-def _one_of(scenario: Scenario, question: DesignQuestion, targets: tuple[str, ...]) -> _One:
-    design = one_design(scenario, parse_targets(targets, scenario.hardware_id), **question.limits())
-    rows = one_design_rows(design)
-    return (
-        tuple(
-            text
-            for text in (
-                one_design_verdict(design),
-                against_baseline(design),
-                one_design_price(design),
-            )
-            if text
-        ),
-        one_design_table(design),
-        choices_table(design),
-        one_design_notes(design),
-        csv_text(list(rows[0]), rows) if rows else "",
-    )
-
-
-@remembered(
-    st.cache_resource,
-    shared=_KEPT,
-    own=_OWN,
-    spinner="Costing each accelerator ...",
-    keys=(DesignQuestion,),
-)
-def _map_of(scenario: Scenario, question: DesignQuestion, accelerators: tuple[str, ...]) -> _Map:
-    design_map = region_map(scenario, tuple(map(Place, accelerators)), **question.limits())
-    chart = design_regions_chart(design_map) if design_map.regions else None
-    return (region_verdict(design_map), chart, region_table(design_map), region_notes(design_map))
+def _one_of(scenario: Scenario, question: DesignQuestion, targets: tuple[str, ...]) -> _OneDesign:
+    answer = one_design(scenario, parse_targets(targets, scenario.hardware_id), **question.limits())
+    return one_design_text(answer), one_design_table(answer), one_design_notes(answer)
 
 
 def draw_targets(scenario: Scenario, question: DesignQuestion) -> None:
-    """The section, computed once it is opened, or where the address names targets."""
-    typed = bool(st.session_state["design_targets"])
+    """One design for several targets: computed once it is opened, or where the address names
+    them."""
     section = st.expander(
-        "One design for several targets", expanded=typed, key="design_several", on_change="rerun"
+        "One design for several targets",
+        expanded=bool(st.session_state["design_targets"]),
+        key="design_several",
+        on_change="rerun",
     )
-    if section.open:
-        with section:
-            _one(scenario, question)
-            _map(scenario, question)
-
-
-def _one(scenario: Scenario, question: DesignQuestion) -> None:
-    """One design for the targets that are typed."""
-    typed = st.text_input(
-        "Targets",
-        key="design_targets",
-        placeholder="H100 SXM:8, B200 SXM:128",
-        help="ACCELERATOR:BATCH, separated by commas; 2xH100 SXM:8 for two that share each matrix.",
-    )
-    if not typed.strip():
-        st.caption(
-            "The design that is expected to lose least against what each target alone would want."
+    if not section.open:
+        return
+    with section:
+        typed = st.text_input(
+            "Targets",
+            key="design_targets",
+            placeholder="H100 SXM:8, B200 SXM:128",
+            help="ACCELERATOR:BATCH, separated by commas; 2xH100 SXM:8 for two that share each "
+            "matrix.",
         )
-        return
-    targets = tuple(text.strip() for text in typed.split(",") if text.strip())
-    if (summary := tried(_one_of, scenario, question, targets)) is None:
-        return
-    texts, wanted, choices, notes, csv = summary
-    answer, _, rest = texts[0].partition(". ")
-    st.markdown(f"**{plain(answer.rstrip('.'))}.** {plain(rest)}")
-    for text in texts[1:]:
-        st.markdown(plain(text))
-    show_table(wanted)
-    if choices.rows:
-        st.caption("Expected loss of the best designs, over the targets and at each.")
-        show_table(choices)
-    st.caption(plain(" ".join(notes)))
-    if csv:
-        download(
-            "All figures as CSV",
-            csv,
-            f"one-design-{scenario.hash}.csv",
-            "design_one_csv",
-            quiet=True,
-        )
-
-
-def _map(scenario: Scenario, question: DesignQuestion) -> None:
-    """The map of regions."""
-    st.subheader("The design by batch and accelerator", anchor=False)
-    start = [place.hardware_id for place in default_places(scenario)]
-    known = list(dict.fromkeys((*start, *hardware_ids())))
-    chosen = st.multiselect(
-        "Accelerators",
-        known,
-        default=start,
-        max_selections=_MOST_PLACES,
-        key="design_places",
-        format_func=hardware_called,
-    )
-    if not chosen:
-        st.caption("Choose at least one accelerator.")
-        return
-    if (summary := tried(_map_of, scenario, question, tuple(chosen))) is None:
-        return
-    verdict, chart, regions, notes = summary
-    st.markdown(plain(verdict))
-    if chart is None:
-        return
-    show_chart(chart, "design_regions", scenario)
-    show_table(regions)
-    st.caption(
-        plain(" ".join((*notes, "The command report puts the map into a report with --regions.")))
-    )
+        targets = tuple(text.strip() for text in typed.split(",") if text.strip())
+        answer = tried(_one_of, scenario, question, targets) if targets else None
+        if answer is None:
+            return
+        verdict, table, notes = answer
+        st.markdown(f"**{plain(verdict)}**")
+        show_table(table)
+        st.caption(plain(" ".join(notes)))
+        name = f"one-design-{scenario.hash}.csv"
+        download("All figures as CSV", table.csv(), name, "design_one_csv", quiet=True)
 
 
 _LABELS = {
@@ -243,7 +143,7 @@ _LABELS = {
 }
 _LEGEND = (
     ":blue[●]&nbsp;best design of equal quality at each value &emsp; :green[▲]&nbsp;mine &emsp; "
-    ":green[▮]&nbsp;quality of mine; shaded: as this dial alone turns"
+    ":green[▮]&nbsp;quality of mine; shaded: quality as you move only this slider"
 )
 
 
@@ -273,7 +173,7 @@ def _head(scenario: Scenario, answer: DesignAnswer, problem: str, comparison: st
     today = baseline_experts(answer.space)
     with left:
         st.title(
-            plain(for_start(answer.headline) if baseline_name == "start" else answer.headline),
+            plain(headline(answer, baseline_name)),
             anchor=False,
         )
         st.markdown(
@@ -393,7 +293,7 @@ def _take(
             else capital(best_name(answer))
         )
         selected_name = st.segmented_control(
-            "Take", list(designs), default=headline_name, required=True
+            "Export", list(designs), default=headline_name, required=True
         )
     experts = designs.get(str(selected_name), chosen)
     try:
@@ -470,7 +370,7 @@ def _data(answer: DesignAnswer, answer_dials: tuple[Dial, ...], pareto: Chart) -
         "Remarks and what the laws do not know", key="design_remarks", on_change="rerun"
     ) as section:
         if section.open:
-            remarks = (accepted_from(answer.space), *answer.warnings, *answer.limits)
+            remarks = (accepted_from(answer.space), *warnings(answer), *LIMITS_OF_LAWS)
             st.markdown("\n".join(f"- {plain(remark)}" for remark in remarks))
 
 

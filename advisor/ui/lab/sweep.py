@@ -40,6 +40,7 @@ from advisor.show.words.sweep import (
     pays_text,
     reasons_texts,
     settings_texts,
+    sweep_notes,
     swept_text,
 )
 from advisor.text import counted, frame_csv
@@ -52,7 +53,9 @@ from advisor.ui.widgets import download, show_chart, show_table, upload_limit
 def draw_sweep_answers(kept: KeptSweep, scenario: Scenario) -> None:
     """Everything under the uploader."""
     frame = kept.sweep.frame
-    st.caption(plain(f"{kept.origin}: {swept_text(kept.sweep)} {' '.join(kept.sweep.notes)}"))
+    st.caption(
+        plain(f"{kept.origin}: {swept_text(kept.sweep)} {' '.join(sweep_notes(kept.sweep))}")
+    )
     with st.container(horizontal=True, gap="small"):
         download(
             "CSV", functools.partial(frame_csv, frame), f"sweep-{kept.digest}.csv", "sweep_csv"

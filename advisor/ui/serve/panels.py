@@ -39,7 +39,15 @@ from advisor.show.table import Column, Table, matrix
 from advisor.show.words.answer import engine_setup
 from advisor.show.words.basis import accepted_text, correction_text, errors_text, tier_words
 from advisor.show.words.explain import PUBLISHED
-from advisor.show.words.leaderboard import missed_texts, notes, own_place, placement_text, verdict
+from advisor.show.words.leaderboard import (
+    detail_text,
+    missed_texts,
+    notes,
+    own_place,
+    placement_text,
+    reason_text,
+    verdict,
+)
 from advisor.show.words.leaderboard import table as board_table
 from advisor.text import counted
 from advisor.ui import PAGES
@@ -81,7 +89,10 @@ def draw_board(advice: Advice) -> None:
     if board.missed:
         with st.expander(f"{counted(len(board.missed), 'model')} not ranked"):
             st.markdown("\n".join(f"- {plain(text)}" for text in missed_texts(board)))
-            rows = [(model_name(each.name), each.reason, each.detail) for each in board.missed]
+            rows = [
+                (model_name(each.name), reason_text(each), detail_text(each))
+                for each in board.missed
+            ]
             show_table(matrix(("Model", "Why", "Detail"), rows, "lll"))
 
 

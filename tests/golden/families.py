@@ -1,0 +1,446 @@
+"""What a leaderboard and a design say in records put together by hand: `python -m
+tests.golden.families` writes what a test compares.
+
+A state prints the sentences that no state before it has said, so that every phrase stands once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from advisor.answers.design.candidates import LawQuality
+from advisor.answers.design.dials import Experts
+from advisor.prediction import Prediction, Tier
+from advisor.show.phrases.board import BASIS, BOARD, REASONS
+from advisor.show.phrases.book import Book, Phrase
+from advisor.show.phrases.changes import CHANGE, NOTES, REFUSED, STANDING
+from advisor.show.phrases.design import (
+    CHANGES,
+    CORNERS,
+    DESIGN,
+    LIMITS,
+    REMARKS,
+    TARGETS,
+    WISHES,
+)
+
+FOLDER = Path(__file__).parents[1] / "show"
+Facts = dict[str, Any]
+_FIGURE = Prediction(value=0.522, low=0.42, high=0.728, tier=Tier.FITTED, because="a table")
+_BOARD: Facts = dict.fromkeys(BOARD.facts) | {
+    "model": "qwen3-30b-a3b",
+    "rank_low": 1,
+    "rank_high": 3,
+    "p_first": 0.62,
+    "p_limit": 1.0,
+    "tensor": 4,
+    "expert": 1,
+    "instance_gpus": 4,
+    "copies": 2,
+    "gpus": 8,
+    "by": "cost",
+    "figure": _FIGURE,
+    "drafter": "eagle3",
+    "accepted": "measured",
+    "users_low": 64,
+    "users_high": 64,
+    "place": "NVIDIA H200 SXM 141GB",
+    "n_gpus": 8,
+    "n_ranked": 12,
+    "favors_small": True,
+    "names_chosen": False,
+    "scores_chosen": False,
+    "n_undrafted": 0,
+    "drafting": (("measured", 8), ("borrowed", 4)),
+    "drafter_given": False,
+    "task": "chat",
+    "usd_per_hour": 3.5,
+    "price_origin": "as given",
+    "whole_machine": False,
+    "experts_searched": False,
+}
+_ALONE = {"tensor": 1, "instance_gpus": 1, "copies": 1, "gpus": 1, "n_gpus": 1}
+_SIZES = {"min_total": 1e10, "max_total": 5e11, "min_active": 1e9, "max_active": 4e9}
+_REASON: Facts = {"name": "deepseek-v3", "limit": None, "error": ""}
+_BASIS: Facts = {
+    "accepted": "measured",
+    "dataset": "MT-Bench",
+    "source": "model card",
+    "heads": (),
+    "tasks": (),
+    "remarks": (),
+    "n_heads": 0,
+}
+_TARGETS: Facts = {
+    "design": Experts(256, 8, 1.0, 2048),
+    "mean_loss": 0.041,
+    "worst_loss": 0.072,
+    "worst_at": "h100-sxm:8",
+    "n_targets": 2,
+    "n_blocked": 0,
+    "tie": 0.05,
+}
+_START = Experts(128, 8, 0.0, 768)
+_BEST = Experts(96, 10, 4.0, 2048)
+_LAWS = (
+    LawQuality("leverage", 1.0, 0.85, 1.18),
+    LawQuality("anchor", 1.21, 1.17, 1.22),
+    LawQuality("loss", 2.4, None, None),
+)
+_DESIGN: Facts = {
+    "objective": "tpot",
+    "batches": (1.0, 64.0),
+    "place": "NVIDIA H200 SXM 141GB",
+    "drafter": "eagle3",
+    "n_candidates": 3590,
+    "start": _START,
+    "start_k": (3, 3),
+    "start_ms": 9.281,
+    "start_value": 1.82,
+    "start_total": 3.05e10,
+    "problem": None,
+    "target_batch": 64,
+    "start_largest": 40,
+    "start_slowest_ms": 9.3,
+    "limit_ms": 8.5,
+    "by_fit": False,
+    "gap": 0.02,
+    "gap_large": False,
+    "keeps": False,
+    "clear": True,
+    "same": False,
+    "best": _BEST,
+    "best_body": None,
+    "best_k": (3, 2),
+    "best_ms": 7.73,
+    "best_value": 1.97,
+    "best_total": 2.51e10,
+    "best_active": 4.22e9,
+    "growth": 0.82,
+    "gain": 1.2,
+    "gain_low": 1.1,
+    "gain_high": 1.31,
+    "tpot_gain": 1.2,
+    "tpot_factor": 1.2,
+    "quality": _LAWS,
+    "training_cost": 1.54,
+    "training_flop": None,
+    "from_nothing": False,
+    "start_name": "today",
+}
+_UNCLEAR: Facts = {"clear": False, "keeps": True, "gain": 1.05, "gain_low": 0.97}
+_LIMITS: Facts = {
+    "binding": "shared_share",
+    "design": _BEST,
+    "gain": 0.063,
+    "most": "memory",
+    "most_n": 57000,
+    "n_designs": 58000,
+    "breaks": ("memory", "quality"),
+    "beyond": 0.34,
+    "remedy": "memory",
+    "broken": None,
+    "largest": 48,
+    "mostly_memory": False,
+}
+_REMARKS: Facts = {
+    "one_law": None,
+    "one_law_gain": 1.3,
+    "one_law_quality": 0.76,
+    "tokens_per_parameter": None,
+    "corners": (),
+    "corner_texts": "256 experts, the most tried",
+    "compared": True,
+    "gain_low": 1.1,
+    "tpot_gain": 1.1,
+    "slower": 0.91,
+    "price_usd": None,
+    "extrapolated": False,
+    "training_tokens": 1e12,
+    "measured": False,
+    "speedup": 1.84,
+    "tpot_ms": 9.26,
+    "fit_speedup": 1.82,
+    "fit_tpot_ms": 9.28,
+    "drafts": (3, 3),
+}
+_STANDING: Facts = {
+    "gap": -0.02,
+    "gap_large": False,
+    "problem": None,
+    "same": False,
+    "why": "The baseline does not fit in memory at batch 200: at most batch 180 does.",
+    "best": _BEST,
+    "best_gain": 1.09,
+    "best_loss": 0.08,
+    "best_loss_low": 0.03,
+    "best_loss_high": 0.12,
+    "best_wins": False,
+    "best_weights": 0.82,
+    "best_grows": False,
+    "fastest": Experts(128, 6, 0.0, 1024),
+    "fastest_gain": 1.06,
+    "fastest_loss": 0.06,
+    "fastest_loss_low": 0.02,
+    "fastest_loss_high": 0.1,
+    "fastest_wins": False,
+    "fastest_weights": 1.31,
+    "fastest_grows": False,
+}
+_CHANGE_STEPS: dict[str, tuple[Any, Any]] = {
+    "batch": (16, 1024),
+    "draft length": (4, 8),
+    "weights": ("bf16", "fp8"),
+    "expert weights": ("bf16", "mxfp4"),
+    "KV cache": ("bf16", "fp8"),
+    "placement": ((4, 1), (8, 8)),
+    "accelerator": ("H100 SXM", "H200 SXM"),
+    "drafter": ("EAGLE-3", "MTP"),
+    "engine": ("vllm", "sglang"),
+    "design": (_START, _BEST),
+}
+FAMILIES: dict[str, tuple[Book, Facts, dict[str, Facts]]] = {
+    "board": (
+        BOARD,
+        _BOARD,
+        {
+            "the usual board": {},
+            "by throughput": {"by": "throughput"},
+            "by speed": {"by": "speed"},
+            "by energy": {"by": "energy"},
+            "one GPU, one user": _ALONE | {"users_low": 1, "users_high": 1},
+            "one of eight GPUs": _ALONE | {"n_gpus": 8},
+            "several single GPUs": {"tensor": 1, "instance_gpus": 1, "copies": 4, "gpus": 4},
+            "one copy, experts split": {"copies": 1, "gpus": 4, "expert": 4},
+            "a histogram": {"users_low": 1, "users_high": 128},
+            "a limit, not sure to be kept": {"limit_ms": 20.0, "p_limit": 0.87},
+            "a rank that is sure": {"rank_low": 2, "rank_high": 2},
+            "nobody": {"n_ranked": 0, "limit_ms": 0.5},
+            "nobody, one is near": {
+                "n_ranked": 0,
+                "limit_ms": 0.5,
+                "nearest": "gpt-oss-20b",
+                "nearest_ms": 2.31,
+            },
+            "without a drafter": {"accepted": "none"},
+            "some without a drafter": {"n_undrafted": 3},
+            "one without a drafter": {"n_undrafted": 1, "drafting": ()},
+            "text not named": {"task": None},
+            "sizes": _SIZES,
+            "least sizes": {"min_total": 1e10, "min_active": 1e9},
+            "largest sizes": {"max_total": 5e11, "max_active": 4e9},
+            "chosen": {"names_chosen": True, "scores_chosen": True, "favors_small": False},
+            "the whole machine, experts too": {"whole_machine": True, "experts_searched": True},
+        },
+    ),
+    "reasons": (
+        REASONS,
+        _REASON,
+        {
+            "scores": {"reason": "scores"},
+            "total": {"reason": "total"},
+            "active": {"reason": "active"},
+            "refused": {"reason": "refused", "error": "no kernels"},
+            "context": {"reason": "context", "limit": 131072},
+            "memory": {"reason": "memory", "limit": 12},
+            "memory for none": {"reason": "memory", "limit": 0},
+            "slow": {"reason": "slow", "limit": 23.456},
+        },
+    ),
+    "basis": (
+        BASIS,
+        _BASIS,
+        {
+            "measured": {},
+            "measured, with remarks": {"remarks": ("carried to chat", "one K was measured.")},
+            "given": {"accepted": "given", "source": None},
+            "lent": {"n_heads": 2, "heads": ("glm-5.2", "deepseek-r1"), "tasks": ("coding",)},
+            "none": {"accepted": "none", "source": None},
+        },
+    ),
+    "targets": (
+        TARGETS,
+        _TARGETS,
+        {
+            "one design": {},
+            "a tie at each": {"worst_loss": 0.03},
+            "none for all": {"design": None, "worst_loss": None},
+            "none for one": {"design": None, "n_blocked": 1},
+        },
+    ),
+    "design": (
+        DESIGN,
+        _DESIGN,
+        {
+            "a clear gain": {},
+            "no drafter": {"drafter": None},
+            "another depth": {"best_body": "Qwen3-30B-A3B, 60 layers"},
+            "training tokens": {"training_flop": 2.5e22},
+            "by tokens/s": {"objective": "tokens_per_s_per_gpu", "best_value": 1913.0},
+            "by speedup": {"objective": "sd_speedup"},
+            "by cost": {"objective": "cost_per_million_tokens", "best_value": 0.3213},
+            "not clear": _UNCLEAR,
+            "not clear, by tokens/s": _UNCLEAR | {"objective": "tokens_per_s_per_gpu"},
+            "even": _UNCLEAR | {"gain": 1.002},
+            "slower per token": _UNCLEAR
+            | {"objective": "sd_speedup", "gain_low": 1.02, "tpot_gain": 0.9},
+            "the start is best": _UNCLEAR | {"same": True},
+            "nobody came with a design": _UNCLEAR | {"from_nothing": True, "start_name": "start"},
+            "the start does not fit": _UNCLEAR | {"problem": "memory"},
+            "nothing of the start fits": _UNCLEAR | {"problem": "memory", "start_largest": 0},
+            "the start is too slow": {"problem": "tpot", "from_nothing": True},
+            "the start is too slow by the fit": {"problem": "tpot", "by_fit": True},
+            "measured far from the fit": _UNCLEAR | {"gap": 2.85, "gap_large": True},
+            "nothing is feasible": _UNCLEAR | {"best": None},
+        },
+    ),
+    "limits": (
+        LIMITS,
+        _LIMITS,
+        {
+            "memory, a batch fits": {},
+            "memory": {"largest": 0},
+            "time": {"remedy": "tpot"},
+            "a limit": {"remedy": "limit", "broken": "training_cost"},
+            "quality, memory rules out most": {"remedy": "quality", "mostly_memory": True},
+            "quality": {"remedy": "quality"},
+            "another": {"remedy": None},
+            "nothing binds": {"binding": None},
+        },
+    ),
+    "remarks": (
+        REMARKS,
+        _REMARKS,
+        {
+            "none": {},
+            "no tokens": {"training_tokens": None},
+            "measured": {"measured": True},
+            "one law": {"one_law": Experts(128, 2, 0.0, 768)},
+            "few tokens": {"tokens_per_parameter": 12.0},
+            "a corner": {"corners": (("most_n_experts", 256.0),)},
+            "even": {"gain_low": 0.97},
+            "slower": {"tpot_gain": 0.9, "slower": 1.11},
+            "cost": {"price_usd": 3.5},
+            "outside": {"extrapolated": True},
+        },
+    ),
+    "wishes": (
+        WISHES,
+        {"axis": "n_experts", "value": 512, "constraint": "memory", "n_designs": 1200},
+        {
+            "ruled out": {},
+            "not placed": {"constraint": None},
+            "k": {"axis": "n_active"},
+            "s": {"axis": "n_shared"},
+        },
+    ),
+    "corners": (
+        CORNERS,
+        {"value": 0.25},
+        {case: {"corner": case} for case in (bound for _, _, bound in CORNERS.flags.values())},
+    ),
+    "assumptions": (
+        CHANGES,
+        {"assumption": "acceptance", "end": "low", "flips": 0, "n": 11, "flip_regret": 0.01},
+        {
+            "acceptance": {},
+            "flips": {"flips": 2},
+            "correlation": {"assumption": "correlation"},
+            "skew": {"assumption": "skew"},
+            "even": {"assumption": "skew", "end": "high"},
+            "bandwidth": {"assumption": "bandwidth", "end": "0.75"},
+            "overheads": {"assumption": "overheads", "end": "3"},
+            "law": {"assumption": "law"},
+        },
+    ),
+    "standing": (
+        STANDING,
+        _STANDING,
+        {
+            "within noise": {},
+            "both win": {"best_wins": True, "fastest_wins": True},
+            "speedup alone": {"best_wins": True, "best_grows": True},
+            "time alone": {"fastest_wins": True, "fastest_grows": True},
+            "measured far from the fit": {"gap_large": True, "gap": 0.31},
+            "the start fails": {"problem": "memory"},
+            "the start fails, one is best": {"problem": "memory", "same": True},
+        },
+    ),
+    "changes": (
+        CHANGE,
+        {},
+        {
+            kind: {"kind": kind, "before": before, "after": after}
+            for kind, (before, after) in _CHANGE_STEPS.items()
+        },
+    ),
+    "change notes": (
+        NOTES,
+        {"curve": "gpt-oss-20b-eagle3-mt-bench", "dataset": "MT-Bench"},
+        {case: {"note": case} for case in NOTES.flags},
+    ),
+    "refusals": (
+        REFUSED,
+        {
+            "limit_ms": 9.0,
+            "error": "tensor parallelism 3 does not divide 32 heads",
+            "name": "engine vllm -> trtllm",
+            "evidence": "in no measured pair",
+            "needed": "80% of 20 or more needed",
+        },
+        {case: {"reason": case} for case in ("unproven", "memory", "limit", "error")},
+    ),
+}
+"""Book, facts of the usual state, and changes to them by name of the state."""
+FILES = {
+    "board": ("board", "reasons", "basis", "changes", "change notes", "refusals"),
+    "design": (
+        *("design", "limits", "remarks", "wishes", "corners", "assumptions"),
+        *("standing", "targets"),
+    ),
+}
+"""Families of each golden file."""
+
+
+def states(family: str) -> dict[str, Facts]:
+    """Facts of every state of a family."""
+    _, base, changes = FAMILIES[family]
+    return {name: base | change for name, change in changes.items()}
+
+
+def reached(family: str) -> set[Phrase | None]:
+    """Phrases that some state says."""
+    book = FAMILIES[family][0]
+    return {book.phrase(slot, facts) for facts in states(family).values() for slot in book.slots}
+
+
+def _lines(book: Book, facts_of: Mapping[str, Facts]) -> Iterator[str]:
+    before = set()
+    for name, facts in facts_of.items():
+        yield f"# {name}"
+        for slot in book.slots:
+            phrase = book.phrase(slot, facts)
+            if phrase is not None and phrase.say and phrase not in before:
+                before.add(phrase)
+                yield f"{slot}: {book.say(slot, facts)}"
+
+
+def sentences(file: str) -> str:
+    """The sentences of a file's families, each phrase at the first state that says it."""
+    lines = []
+    for family in FILES[file]:
+        lines.append(f"## {family}")
+        lines += _lines(FAMILIES[family][0], states(family))
+    return "\n".join(lines) + "\n"
+
+
+def path_of(file: str) -> Path:
+    """Where the golden file stands."""
+    return FOLDER / f"phrases_{file}.txt"
+
+
+if __name__ == "__main__":
+    for each in FILES:
+        path_of(each).write_text(sentences(each), encoding="utf-8")
