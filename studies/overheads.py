@@ -55,12 +55,12 @@ from studies.validation.plain import believed, plain_decode
 SHARES_TRIED = (0.0, 0.25, 0.5, 0.75, 1.0)
 FORM = (
     "speedup = AL (A + cl L + pf) / (V + D + cl (L + L_draft K') + cd K' + cr + kappa (q - 1) "
-    "V_attn + min(phi b q / (1 + phi b q) max(q A - V - (q - 1) F, 0), 0.75 A) + AL pf), host 0.3 "
-    "ms in both arms; cl, cd, cr, kappa per engine class, phi one for all; lognormal prior 10 us, "
-    "0.3 ms, 0.4 ms (synchronous engines 2.4 ms, 5/8 of it on one GPU), 0.5 (workstation parts, "
-    "and kept where one laboratory has the class; else no kappa), 3e-4, each within a factor of 2 "
-    "at 80 %; an offset and a drift over batch per laboratory; host times of vLLM and "
-    "TensorRT-LLM on data-centre parts about a mean of their own"
+    "V_attn + phi b q / (1 + phi b q) max(q A - V - (q - 1) F, 0) + .03 A max(log2(B q / 8), 0) "
+    "+ AL pf), host 0.3 ms in both arms; cl, cd, cr, kappa per engine class, phi one for all; "
+    "lognormal prior 10 us, 0.3 ms, 0.4 ms (synchronous engines 2.4 ms, 5/8 of it on one GPU), "
+    "0.5 (workstation parts, and kept where one laboratory has the class; else no kappa), 3e-4, "
+    "each within a factor of 2 at 80 %; an offset and a drift over batch per laboratory; host "
+    "times of vLLM and TensorRT-LLM on data-centre parts about a mean of their own"
 )
 _FIXED_POINT = 1e-3
 """Rounds of the fit end when no constant moves by more: the time of verified tokens depends on

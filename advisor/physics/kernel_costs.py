@@ -55,6 +55,10 @@ def factor_at(knots: Knots, size: ArrayLike) -> NDArray[np.float64]:
 ExpertShape = tuple[float, float, float, float, float, float]
 """What decides a routed kernel: input width h, width of one shard I/tp, k, N, matrices per expert,
 expert-parallel ranks. All [-]."""
+VERIFY_PER_DOUBLING = 0.03
+"""Share of a baseline step that verification takes beyond its kernels for each doubling of its
+tokens (`laws.verify_tokens`). Chosen for step times from outside against the rows that are fitted,
+which prefer none (docs/decisions/0045-verified-tokens.md). [-]"""
 VERIFIED_TOKENS = 128.0
 """Where own rows free the growth with tokens, phi is the shipped one here. [tokens]"""
 _SAME_TOKENS = 0.005
@@ -382,6 +386,8 @@ class KernelCosts:
     verified_growth: float = 0.0
     """Further power of the tokens that it grows with, around VERIFIED_TOKENS; 0 but where own rows
     ask for it. [-]"""
+    verify_per_doubling: float = VERIFY_PER_DOUBLING
+    """c of `laws.verify_tokens`. [-]"""
     overhead_log_sd: float = field(kw_only=True)
     """Of each of these times. [-]"""
     overhead_log_covariance: tuple[tuple[float, ...], ...] = ()

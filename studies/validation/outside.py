@@ -291,6 +291,7 @@ COMMAND_A_PLUS = Scenario(
     weight_dtype="fp8",
     drafter_id="eagle3",
     acceptance="2.73@3",
+    context_tokens=512,
     k_max=7,
 )
 COMMAND_A = COMMAND_A_PLUS.model_copy(update={"model_id": "command-a"})

@@ -224,8 +224,11 @@ def test_the_after_curve_is_the_refits_own_prediction():
     # What verified tokens add follows the steps, which the refit has moved as well: the one
     # second-order difference.
     factor = next(item.factor for item in result.parameters if item.name == "verified")
-    before = curve_for(points[0].setup, BATCHES, [3]).round_components["verified"][:, 0]
-    second_order_s = curve.round_components["verified"][:, 0] - factor * before
+    before = curve_for(points[0].setup, BATCHES, [3]).round_components
+    second_order_s = sum(
+        curve.round_components[name][:, 0] - of_refit * before[name][:, 0]
+        for name, of_refit in (("verified", factor), ("verify_tokens", 1.0))
+    )
     prefill = prefill_per_token_s(setup, np.array(BATCHES, float))
     same = speedup(
         curve.accepted_length, curve.plain_step_s, curve.round_s[:, 0] - second_order_s, prefill
