@@ -530,7 +530,7 @@ def verified_parts(
     group_batch = batch / setup.placement.attention_groups
     times = {"T_plain": plain.total, "T_verify": verify.total}
     times["T_fix"] = plain.components["host"] + plain.components["launch"]
-    phi = costs.verified_rate(group_batch * tokens)
+    phi = costs.verified_per_token
     c = np.where(tokens > 1.0, costs.verify_per_doubling, 0.0)
     return {
         "verified": np.asarray(laws.verified(phi=phi, b=group_batch, q=tokens, **times)),

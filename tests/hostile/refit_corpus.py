@@ -613,10 +613,10 @@ def grid_errors(truth: World, result: RefitResult) -> tuple[float, float]:
     factors = {item.name: item.factor for item in result.parameters}
     theta = np.log([factors.get(name, 1.0) for name in NAMES])
     theta[LENGTH] = 0.0  # a borrowed length stays the scenario's own
-    shaped = grown(points, result.shape.growth) if result.shape else points
     errors = []
-    for some, at in ((points, 0.0 * theta), (shaped, theta)):
-        times = np.exp(log_predicted(joined(point.observations for point in some), at))
+    observed = joined(point.observations for point in points)
+    for at in (0.0 * theta, theta):
+        times = np.exp(log_predicted(observed, at))
         predicted = with_what_follows(true.assign(tpot_s=times))
         off = [
             np.abs(predicted[name] / true[name] - 1.0).dropna().to_numpy(float)
