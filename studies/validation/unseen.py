@@ -203,55 +203,6 @@ def _losses(rows: pd.DataFrame) -> str:
     )
 
 
-def bands_section(rows: pd.DataFrame) -> str:
-    """The section on bands by class. `rows` as `held_out` gives them.
-
-    A class is a kind of accelerator and where the accepted length is from. Shares are means over
-    laboratories, with the standard error that these leave: a class is told from the asked 80 % from
-    two of them on.
-    """
-    place = np.where(in_data_centre(rows), "data centre", "workstation")
-    body = []
-    for (where, acceptance), group in rows.groupby([place, rows["acceptance"].to_numpy()]):
-        own = group.assign(
-            inside=_inside(group), width=(group["high"] - group["low"]) / group["predicted"]
-        )
-        by_source = own.groupby("source")
-        inside = by_source["inside"].mean()
-        mature = inside.drop(own.loc[own["immature"], "source"])
-        spread = (
-            percent(float(inside.std(ddof=1) / np.sqrt(len(inside)))) if len(inside) > 1 else ""
-        )
-        width = percent(float(by_source["width"].median().median()))
-        body.append(
-            (
-                where,
-                acceptance,
-                len(group),
-                len(inside),
-                percent(float(inside.mean())),
-                spread,
-                width,
-                percent(float(mature.mean())),
-            )
-        )
-    header = (
-        "accelerator",
-        "accepted length",
-        "rows",
-        "laboratories",
-        "in the 80 % band",
-        "standard error",
-        "width",
-        f"in the band {MATURE}",
-    )
-    return (
-        "## Bands by class\n\nWidths are medians over laboratories. Why "
-        "no class has a width of its own: docs/decisions/0021-judging.md.\n\n"
-        + markdown_table(header, body)
-    )
-
-
 def chances_section(rows: pd.DataFrame) -> str:
     """The section on stated chances of a gain. `rows` as `held_out` gives them."""
     judged = rows.assign(source_title=rows["title"])

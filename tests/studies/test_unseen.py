@@ -18,7 +18,6 @@ from studies.validation.report import MOESD, REPORT, data_hash
 from studies.validation.tables import GateLine, shape_error, speedup_gates
 from studies.validation.unseen import (
     RIVALS,
-    bands_section,
     fit_linear,
     rival_predictions,
     round_cost,
@@ -184,24 +183,3 @@ def test_external_rows_take_the_gpus_whose_plain_step_is_nearest_to_the_publishe
     assert gpus_at(8 / 0.025) == 2
     assert gpus_at(8 / 0.0127) == 4
     assert gpus_at(8 / 0.006) == 8
-
-
-def test_bands_are_told_by_class_with_what_its_laboratories_leave() -> None:
-    rows = pd.DataFrame(
-        {
-            "source": ["a", "a", "b", "c", "d"],
-            "hardware_id": ["h200-sxm"] * 3 + ["rtx-pro-6000-blackwell"] * 2,
-            "engine_class": ["vllm"] * 3 + ["vllm-workstation"] * 2,
-            "acceptance": "same_run",
-            "immature": [False] * 4 + [True],
-            "measured": [1.0, 2.0, 1.0, 1.0, 3.0],
-            "predicted": 1.0,
-            "low": 0.8,
-            "high": 1.2,
-        }
-    )
-    text = bands_section(rows)
-    assert (
-        "| data centre | same_run | 3 | 2 | 75.0 % | 25.0 % | 40.0 % | 75.0 % |" in text
-    )  # one lab half inside, one whole
-    assert "| workstation | same_run | 2 | 2 | 50.0 % | 50.0 % | 40.0 % | 100.0 % |" in text
