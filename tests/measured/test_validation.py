@@ -343,6 +343,8 @@ OTHERWISE |= {
     "weight_dtype": "bf16",
     "kv_dtype": "fp8",
     "captured": "0",
+    "graph_mode": "pieces",
+    "graph_sizes": "1,4096",
 }
 OTHERWISE |= {
     "drafter": "eagle3",
