@@ -245,7 +245,6 @@ def _overheads() -> str:
             for n, sd in zip(OVERHEAD_NAMES, sds, strict=True)
         ]
         body.append((record.engine_class, *values, record.n_rows, record.n_sources, record.message))
-    tried = ", ".join(f"{name} {percent(error)}" for name, error in fit.held_out_error.items())
     return (
         "## Overheads that kernels do not show\n\nMilliseconds, for the cache's second reading "
         "thousandths of the "
@@ -268,7 +267,6 @@ def _overheads() -> str:
             ),
             body,
         )
-        + f"\n\nForms tried, mean over laboratories left out: {tried}."
     )
 
 
