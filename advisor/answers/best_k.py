@@ -437,8 +437,11 @@ LEAST_PIECES = 0.05
 
 
 def graph_mode_notes(setup: Setup, curve: Curve, row: int, column: int, table: bool) -> list[Note]:
-    """Both speedups of the K in `column` where nobody said whether rounds run in full graphs or in
-    pieces of them: of a model with recurrent layers, and by a table of K."""
+    """Both speedups where rounds may run in full CUDA graphs or in pieces of them.
+
+    So it is, while nobody states the mode, of a model with recurrent layers and of a `table` of K.
+    row, column : of the curve, the latter the K that is asked about.
+    """
     scenario = setup.scenario
     recurrent = any(mixer.kind == "linear" for mixer in setup.architecture.mixers)
     k = int(curve.drafts[column])

@@ -510,18 +510,21 @@ def _round_components(
 def verified_time(
     setup: Setup, steps: tuple[StepTime, StepTime], batch: Array, tokens: Array
 ) -> Array:
-    """Time that verifying many tokens adds beyond the kernels: the sum of `verified_parts`. [s]"""
+    """Time that verifying many tokens adds beyond the kernels, broadcast. [s]
+
+    batch, tokens: as of `verified_parts`, whose sum it is. [-]
+    Source: docs/decisions/0045-verified-tokens.md.
+    """
     return np.asarray(sum(verified_parts(setup, steps, batch, tokens).values()))
 
 
 def verified_parts(
     setup: Setup, steps: tuple[StepTime, StepTime], batch: Array, tokens: Array
 ) -> dict[str, Array]:
-    """`laws.verified` and `laws.verify_tokens` by component, broadcast. [s]
+    """Parts of that time by component: `laws.verified` and `laws.verify_tokens`. [s]
 
     steps: a baseline one and a verification.
-    batch, tokens: sequences of the instance, and tokens that each verifies; both are 0 at one
-      token. [-]
+    batch, tokens: sequences of the instance, and tokens that each verifies. [-]
     """
     # Launches and the host's step are fixed: only what reads and computes grows with the tokens
     # verified.
