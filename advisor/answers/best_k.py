@@ -455,7 +455,7 @@ def graph_mode_notes(setup: Setup, curve: Curve, row: int, column: int, table: b
     if in_pieces > (1.0 - LEAST_PIECES) * full:
         return []
     facts = {"full": full, "in_pieces": in_pieces, "recurrent": recurrent}
-    return [Note.of("graph_mode_unknown", k=k, batch=float(curve.batches[row]), **facts)]
+    return [Note.of("graph_mode_unknown", k=k, batch=int(curve.batches[row]), **facts)]
 
 
 def _unnamed_release(setup: Setup, k: int, place: Mapping[str, Any]) -> list[Note]:

@@ -85,7 +85,7 @@ PHRASES = (
         "lines and state it (graph_mode).",
     ),
     Phrase("mode_unsure", "recurrent", "A model with recurrent layers"),
-    Phrase("mode_unsure", "", "A table of K"),
+    Phrase("mode_unsure", "", "A server with a table of K"),
     Phrase(
         "graph_missing",
         "",
