@@ -173,6 +173,8 @@ def curve_quantities() -> dict[str, Ours]:
         "cohere/best over batch 1": _value(speedup[later].max() / speedup[0]),
         "cohere/batch of the best": _value(_B[speedup.argmax()]),
         "cohere/dense rise": _value(_largest_ratio(flat)),
+        "cohere/dense at 128": _banded(dense, BATCHES.index(128)),
+        "cohere/dense at 256": _banded(dense, BATCHES.index(256)),
         "cohere/rise from 64": _value(_largest_ratio(speedup[late])),
         "cohere/rise from 64 uncorrected": _value(_largest_ratio(uncorrected[late])),
         "cohere/drafting at 1": _value(

@@ -16,6 +16,7 @@ from advisor.answers.best_k import (
     KRange,
     break_even_batch,
     draft_rows,
+    graph_mode_notes,
     graph_notes,
     interpolate_batches,
     k_running_at,
@@ -281,7 +282,7 @@ def _advice(
         sweet_spot_batch=sweet_spot(curve.batches, curve.speedup[:, drafting]),
         break_even_batch=break_even,
         curve_k=int(curve.drafts[drafting]),
-        notes=_notes(setup, curve, row, rows),
+        notes=_notes(setup, curve, row, rows, table=len(to_serve) > 1),
     )
 
 
@@ -432,7 +433,9 @@ def bound_of(setup: Setup, curve: Curve, row: int) -> tuple[str, str]:
     return "bandwidth", f"Loading {load} takes {share:.0%} of a plain step."
 
 
-def _notes(setup: Setup, curve: Curve, row: int, rows: tuple[DraftRow, ...]) -> tuple[Note, ...]:
+def _notes(
+    setup: Setup, curve: Curve, row: int, rows: tuple[DraftRow, ...], table: bool
+) -> tuple[Note, ...]:
     notes = list(setup.notes)
     chosen = next(index for index, item in enumerate(rows) if item.recommended)
     k = curve.drafts[chosen]
@@ -449,6 +452,7 @@ def _notes(setup: Setup, curve: Curve, row: int, rows: tuple[DraftRow, ...]) -> 
         unknown = bool(setup.acceptance.extrapolated[1:].all())
         notes.append(Note.of("length_extrapolated", above=k_max if unknown else None))
     notes += graph_notes(setup, curve, row, chosen)
+    notes += graph_mode_notes(setup, curve, row, chosen, table)
     if (held := held_sweep(setup)) is not None:
         notes.append(held.note_at(float(curve.batches[row])))
     notes += [cliff.note for cliff in kernel_cliffs(curve, chosen or _best_drafting(rows))]

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from advisor.catalog.engines import load_engine
+from advisor.catalog.engines import engine_ids, load_engine
 from advisor.physics.acceptance import speedup
 from advisor.physics.bands import PER_K_LOG_SD
 from advisor.physics.notes import Note
-from advisor.predict.curve import Curve, Odds, draft_odds, excess_loss, recommended
-from advisor.predict.load import widest_graph
+from advisor.predict.curve import Curve, Odds, curve_for, draft_odds, excess_loss, recommended
+from advisor.predict.load import load_setup, widest_graph
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError, Array, Tier
 
@@ -430,6 +430,32 @@ def graph_notes(setup: Setup, curve: Curve, row: int, column: int) -> list[Note]
         facts = {"tokens": tokens, "runs_as": runs_as, "release": graphs.release}
         notes.append(Note.of("graph_padding", k=k, **facts, **place))
     return notes
+
+
+LEAST_PIECES = 0.05
+"""Share of a speedup that pieces of graphs have to take to be said. [-]"""
+
+
+def graph_mode_notes(setup: Setup, curve: Curve, row: int, column: int, table: bool) -> list[Note]:
+    """Both speedups where rounds may run in full CUDA graphs or in pieces of them.
+
+    So it is, while nobody states the mode, of a model with recurrent layers and of a `table` of K.
+    row, column : of the curve, the latter the K that is asked about.
+    """
+    scenario = setup.scenario
+    recurrent = any(mixer.kind == "linear" for mixer in setup.architecture.mixers)
+    k = int(curve.drafts[column])
+    known = scenario.graph_mode is not None or setup.costs.between_graphs_s
+    cuts = scenario.engine in engine_ids() and load_engine(scenario.engine).graph_pieces
+    if known or not (k and cuts and (recurrent or table)):
+        return []
+    pieces = load_setup(scenario.model_copy(update={"graph_mode": "pieces"}))
+    in_pieces = float(curve_for(pieces, curve.batches[row], [k], central_only=True).speedup[0, 0])
+    full = float(curve.speedup[row, column])
+    if in_pieces > (1.0 - LEAST_PIECES) * full:
+        return []
+    facts = {"full": full, "in_pieces": in_pieces, "recurrent": recurrent}
+    return [Note.of("graph_mode_unknown", k=k, batch=int(curve.batches[row]), **facts)]
 
 
 def _unnamed_release(setup: Setup, k: int, place: Mapping[str, Any]) -> list[Note]:

@@ -37,12 +37,11 @@ from advisor.physics.kernel_costs import (
 from advisor.prediction import AdvisorError
 
 GRAMMAR = (
-    "on=ACCELERATOR/ENGINE/CLASS;own=DIGEST;n=POINTS;data=HASH;FACTOR=VALUE/SPREAD;...;growth=POWER;"
+    "on=ACCELERATOR/ENGINE/CLASS;own=DIGEST;n=POINTS;data=HASH;FACTOR=VALUE/SPREAD;...;"
     "expert=SECONDS;learnt=FACTOR/...;corr=A/B/...;scatter=S;forced=1, as `fit` prints it"
 )
 MAX_FACTOR = 1000.0
 MAX_LOG_SD = 5.0
-MAX_GROWTH = 2.0
 MAX_EXPERT_S = 1e-2
 _MIN_EIGENVALUE = 2e-3
 """Correlations rounded to three decimals stay possible above this. [-]"""
@@ -73,9 +72,6 @@ class Adjustment:
     own: str = ""
     """Digest of the figures of an accelerator of the user's own (`hardware.own_digest`); empty: a
     shipped one."""
-    growth: float = 0.0
-    """Further power of the tokens that what verified tokens add grows with
-    (`KernelCosts.verified_growth`). [-]"""
     expert_s: float = 0.0
     """Further time for each touched expert of a layer, before the factor of the routed experts.
     [s]"""
@@ -118,8 +114,6 @@ def write_adjustment(adjustment: Adjustment) -> str:
         f"{name}={adjustment.factors[name]:.4g}/{adjustment.log_sd[name]:.4g}"
         for name in adjustment.factors
     ]
-    if adjustment.growth:
-        parts.append(f"growth={adjustment.growth:g}")
     if adjustment.expert_s:
         parts.append(f"expert={adjustment.expert_s:g}")
     if adjustment.learnt is not None:
@@ -147,7 +141,6 @@ def parse_adjustment(text: str) -> Adjustment:
         correlation = tuple(_number(field, -1.0, 1.0) for field in values.pop("corr").split("/"))
         forced = values.pop("forced", "0")
         scatter = _number(values.pop("scatter"), 0.0, MAX_LOG_SD) if "scatter" in values else None
-        growth = _number(values.pop("growth", "0"), -MAX_GROWTH, MAX_GROWTH)
         expert = _number(values.pop("expert", "0"), 0.0, MAX_EXPERT_S)
         learnt = (
             tuple(filter(None, values.pop("learnt").split("/"))) if "learnt" in values else None
@@ -181,7 +174,6 @@ def parse_adjustment(text: str) -> Adjustment:
             log_sd=log_sd,
             correlation=correlation,
             learnt=learnt,
-            growth=growth,
             expert_s=expert,
             scatter_log_sd=scatter,
             forced=forced == "1",
@@ -231,7 +223,6 @@ def adjusted(
             name: getattr(base, name) * factors.get(component.factor, 1.0)
             for name in component.priced_by
         }
-    changes["verified_growth"] = adjustment.growth
     changes["query_key_norm_s"] = base.query_key_norm_s * factors.get(
         "dense", 1.0
     )  # beside the attention's products

@@ -33,6 +33,7 @@ EAGER_SOURCE = (
     "measured with vLLM on GB200 (seonjinn/RL, dynamic_sd_sync_rollout) and A800 (vllm-omni issue "
     "7960), 80% range a factor of 1.2 either way"
 )
+GraphMode = Literal["full", "pieces", "none"]
 MAX_SIZE = 65_536
 """Largest size that may be given. [tokens or requests]"""
 ADMITTED = 1024

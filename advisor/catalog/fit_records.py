@@ -214,8 +214,6 @@ class OverheadFit(Frozen):
     """Of the kernel fit records that the rows were predicted with."""
     dropped: dict[str, int] = Field(default_factory=dict)
     """Rows that took no part, by reason."""
-    held_out_error: dict[str, float] = Field(default_factory=dict)
-    """Mean over sources of the mean absolute error of each form tried, the source left out. [-]"""
 
 
 def record_of(records: tuple[OverheadRecord, ...], engine_class: str) -> OverheadRecord:

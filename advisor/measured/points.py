@@ -32,7 +32,7 @@ from advisor.physics.acceptance import parse_acceptance
 from advisor.physics.bands import Draws
 from advisor.physics.memory import GIB
 from advisor.predict.curve import Curve, curve_for
-from advisor.predict.load import load_setup, with_costs
+from advisor.predict.load import load_setup
 from advisor.predict.prefill import prefill_per_token_s
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import MAX_BATCH
@@ -246,11 +246,6 @@ def as_read(points: Sequence[Point], rereads: Sequence[Reread]) -> list[Observat
     return [joined(each[i] for i in every) if len(each) == len(every) else None for each in out]
 
 
-def grown(points: Sequence[Point], growth: float) -> list[Point]:
-    """Rows with what verified tokens add growing by a further power of their number."""
-    return repriced(points, lambda setup: with_costs(setup, verified_growth=growth))
-
-
 def repriced(points: Sequence[Point], change: Callable[[Setup], Setup]) -> list[Point]:
     """Rows as predicted by changed setups. As given where those cannot predict all of them."""
     setups = {id(p.setup): change(p.setup) for p in points}
@@ -282,7 +277,7 @@ def _setup_read(point: Point, n_draft: int, changes: Mapping[str, Any]) -> Setup
         return replace(
             other, costs=setup.costs, draft_costs=setup.draft_costs, counted=setup.counted
         )
-    other = with_costs(point.question.built(other), verified_growth=setup.costs.verified_growth)
+    other = point.question.built(other)
     _check_weights_fit(other)
     return replace(other, counted=setup.counted)
 

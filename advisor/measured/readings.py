@@ -29,7 +29,7 @@ from advisor.measured.observations import (
     number,
     stacked,
 )
-from advisor.measured.points import Point, Reread, as_read, grown, repriced
+from advisor.measured.points import Point, Reread, as_read, repriced
 from advisor.physics.architecture import Moe
 from advisor.physics.hardware import hardware_ids, load_hardware
 from advisor.prediction import BAND_SIGMAS, Array
@@ -48,15 +48,10 @@ MAX_LEFT_OUT = 0.9
 """Share of the given reading's left-out error that a reading may have. [-]"""
 LEAST_SHAPE_GAIN = 4.0
 MAX_SHAPE_LEFT_OUT = 0.75
-"""The same of another shape and of a time per touched expert, which are taken without a question:
-they have to explain more. [-]"""
+"""The same of a time per touched expert, which is taken without a question: it has to explain more.
+[-]"""
 MAX_SIBLINGS = 3
 """Accelerators of the same generation that are tried, those named most alike. [-]"""
-GROWTHS = (-0.5, 0.5, 1.0, 1.5)
-"""Further powers of the tokens that what verified tokens add may grow with. [-]"""
-LEAST_SPAN = 4.0
-"""Most over least verified tokens of a row, from which on the rows are asked for their growth.
-[-]"""
 CAPPED_RISE = 1.5
 """Most that a rate or a time rises from the batch at which a server stops admitting more. Own
 choice. [-]"""
@@ -77,9 +72,6 @@ class Reading:
     question: str
     reread: Reread | None = None
     values: Values | None = None
-    growth: float = 0.0
-    """No other meaning but another shape: what verified tokens add grows with their number by a
-    further power. [-]"""
 
 
 @dataclass(frozen=True)
@@ -91,15 +83,11 @@ class Rival:
     given_error: float
     error: float
     gain: float
-    growth: float = 0.0
-    """As of `Reading`. [-]"""
 
     @property
     def is_better(self) -> bool:
         """Whether it beats the stated reading clearly."""
-        gain = LEAST_SHAPE_GAIN if self.growth else LEAST_GAIN
-        share = MAX_SHAPE_LEFT_OUT if self.growth else MAX_LEFT_OUT
-        return self.gain >= gain and self.error <= share * self.given_error
+        return self.gain >= LEAST_GAIN and self.error <= MAX_LEFT_OUT * self.given_error
 
     @property
     def text(self) -> str:
@@ -111,26 +99,13 @@ class Rival:
             f"{self.given_error:.0%}."
         )
 
-    def repriced(self, points: Sequence[Point]) -> list[Point]:
-        """Rows as predicted in its shape."""
-        return grown(points, self.growth)
+
+def rivals(points: Sequence[Point], prior: MultiplierPrior) -> tuple[Rival, ...]:
+    """The reading that beats the stated one clearly, if any."""
+    return tuple([rival for rival in compared(points, prior) if rival.is_better][:1])
 
 
-def rivals(
-    points: Sequence[Point], prior: MultiplierPrior, *, ask: bool = True
-) -> tuple[Rival, ...]:
-    """The reading that beats the stated one clearly, if any. Without `ask` only shapes, which need
-    no question."""
-    readings = compared(points, prior, ask=ask)
-    better = [rival for rival in readings if rival.is_better]
-    # A misreading bends the curve as another shape does: where either explains the rows, the user
-    # knows which.
-    return tuple(sorted(better, key=lambda rival: rival.growth != 0.0)[:1])
-
-
-def compared(
-    points: Sequence[Point], prior: MultiplierPrior, judged: int = JUDGED, *, ask: bool = True
-) -> list[Rival]:
+def compared(points: Sequence[Point], prior: MultiplierPrior, judged: int = JUDGED) -> list[Rival]:
     """The `judged` most probable readings of the rows, the best first."""
     sample = [
         points[i]
@@ -139,14 +114,12 @@ def compared(
     stated = joined(point.observations for point in sample)
     readings = []
     every = [stated]
-    candidates = [*(_readings(sample) if ask else ()), *_of_growth(sample)]
+    candidates = list(_readings(sample))
     reread = iter(
         as_read(sample, [reading.reread for reading in candidates if reading.reread is not None])
     )
     for reading in candidates:
         read = stated if reading.reread is None else next(reread)
-        if reading.growth:
-            read = joined(point.observations for point in grown(sample, reading.growth))
         if read is not None and len(read.line) == len(stated.line):
             readings.append(reading)
             every.append(read if reading.values is None else reading.values(stated))
@@ -154,24 +127,11 @@ def compared(
         return []
     observed = stacked(every)
     gain = log_evidence(observed, prior, np.ones(observed.measured.shape, bool))[0]
-    order = np.argsort(-gain[1:])
-    shapes = [i for i in order if readings[i].growth][:1]
-    best = np.array(
-        sorted(
-            [i for i in order if not readings[i].growth][:judged] + shapes,
-            key=lambda i: -gain[i + 1],
-        )
-    )
+    best = np.argsort(-gain[1:])[:judged]
     stated_error = _left_out(every[0], prior)
     errors = [_left_out(every[i + 1], prior) for i in best]
     return [
-        Rival(
-            readings[i].question,
-            stated_error,
-            error,
-            float(gain[i + 1] - gain[0]),
-            readings[i].growth,
-        )
+        Rival(readings[i].question, stated_error, error, float(gain[i + 1] - gain[0]))
         for i, error in zip(best, errors, strict=True)
     ]
 
@@ -225,20 +185,6 @@ def _readings(points: Sequence[Point]) -> Iterator[Reading]:
         yield from _of_length(np.array([point.accepted_length for point in points]), drafts)
     yield from _of_values(points)
     yield from _of_setup(points[0])
-
-
-def _of_growth(points: Sequence[Point]) -> Iterator[Reading]:
-    """Other shapes of what verified tokens add, where rows differ enough in tokens to tell them."""
-    tokens = [
-        p.batch_size * (p.question.verify_tokens or p.n_draft + 1) for p in points if p.n_draft
-    ]
-    if tokens and max(tokens) >= LEAST_SPAN * min(tokens):
-        for power in GROWTHS:
-            words = (
-                f"What verified tokens add grows with their number to the power {1.0 + power:g}, "
-                "shipped 1."
-            )
-            yield Reading(words, growth=power)
 
 
 def _of_batch(points: Sequence[Point]) -> Iterator[Reading]:
@@ -509,7 +455,7 @@ class ExpertTime:
 
     @property
     def taken(self) -> bool:
-        """Whether a refit takes it: by the rule of another shape."""
+        """Whether a refit takes it: by a stricter rule than a question's."""
         return bool(
             self.constant_s
             and self.gain >= LEAST_SHAPE_GAIN

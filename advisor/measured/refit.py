@@ -46,7 +46,7 @@ from advisor.measured.observations import (
 from advisor.measured.own_times import as_probable, own_times, without_prompts
 from advisor.measured.point_checks import HeaderOf, check_units
 from advisor.measured.points import Point, Refused, refit_points
-from advisor.measured.readings import ExpertTime, Rival, expert_time, rivals
+from advisor.measured.readings import ExpertTime, expert_time, rivals
 from advisor.measured.refit_result import (
     QUANTITY_WORDS,
     BaselineMove,
@@ -168,8 +168,7 @@ def refit_chosen(
     """Refit on usable rows of one accelerator and engine, at least MIN_POINTS of them.
 
     `ask`: whether other readings of the rows compete too, for rows that nobody vouches for.
-    What verified tokens add grows with them in another shape than the shipped where that competes
-    and wins. `header_of`: what the user's file calls a column, for the words of a refusal. Raises
+    `header_of`: what the user's file calls a column, for the words of a refusal. Raises
     AdvisorError for a column that is off by a factor which no engine explains (`check_units`).
     """
     questions = check_units(points, header_of)
@@ -180,9 +179,7 @@ def refit_chosen(
     aside = {outlier.line for outlier in result.outliers}
     fitted = [point for point in points if point.line not in aside]
     prior = multiplier_prior(points)
-    rival_readings = rivals(fitted, prior, ask=ask)
-    if rival_readings and rival_readings[0].growth:
-        return _refit(points, (), repeats, tuple(refused), rival_readings[0])
+    rival_readings = rivals(fitted, prior) if ask else ()
     experts = None if rival_readings else expert_time(fitted, prior)
     if experts and experts.taken:
         result = _refit(points, (), repeats, tuple(refused), experts)
@@ -194,10 +191,10 @@ def _refit(
     questions: tuple[str, ...],
     repeats: Repeats | None,
     refused: tuple[Refused, ...],
-    shape: Rival | ExpertTime | None = None,
+    experts: ExpertTime | None = None,
 ) -> RefitResult:
-    """Refit on rows, one of each setting, in the shipped shape or another that they ask for."""
-    points = shape.repriced(given) if shape else given
+    """Refit on rows, one of each setting, with a time per touched expert if given."""
+    points = experts.repriced(given) if experts else given
     prior = multiplier_prior(points)
     observed = joined(point.observations for point in points)
     posterior, aside = _without_outliers(observed, prior, len(points))
@@ -233,7 +230,6 @@ def _refit(
         rows=rows,
         questions=questions,
         repeats=repeats,
-        shape=shape if isinstance(shape, Rival) else None,
         few_layers=few_layers,
         prompts=points[0].prompts,
         bend=_bend(rows[used]),
@@ -246,7 +242,7 @@ def _baseline(
     """The baseline step of every server of the rows, whose step moves furthest, over
     BASELINE_BATCHES.
 
-    given, points : the same rows in the shipped shape and in that of the refit.
+    given, points : the same rows as shipped, and with the refit's time per touched expert.
     """
     theta = posterior.theta
     surprising = theta
@@ -323,7 +319,6 @@ def adjustment_of(result: RefitResult) -> Adjustment:
         0.0 if a is None or b is None else result.correlation[a][b] for a, b in pairs
     )
     learnt = tuple(parameter.name for parameter in parameters if parameter.identified)
-    growth = result.shape.growth if result.shape else 0.0
     expert_s = result.experts.constant_s if result.experts and result.experts.taken else 0.0
     scatter_log_sd = result.noise_log_sd if result.n_points >= ENOUGH_FOR_SCATTER else None
     return Adjustment(
@@ -337,7 +332,6 @@ def adjustment_of(result: RefitResult) -> Adjustment:
         log_sd={parameter.name: parameter.log_stderr for parameter in parameters},
         correlation=correlation,
         learnt=learnt,
-        growth=growth,
         expert_s=expert_s,
         scatter_log_sd=scatter_log_sd,
         forced=bool(result.reasons_against),

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from advisor.measured.points import Prompts, Refused
-from advisor.measured.readings import ExpertTime, Rival
+from advisor.measured.readings import ExpertTime
 from advisor.predict.curve import draft_odds, recommended
 from advisor.prediction import Array
 from advisor.text import counted
@@ -326,8 +326,6 @@ class RefitResult:
     another reading that explains them better (`advisor.measured.readings`)."""
     own: str = ""
     """Digest of the figures of the user's own accelerator, empty for a shipped one."""
-    shape: Rival | None = None
-    """Other shape of what verified tokens add that the rows ask for, None for the shipped one."""
     experts: ExpertTime | None = None
     """Time per touched expert that the rows ask for, taken or not; None where they were not
     asked."""

@@ -13,7 +13,13 @@ from typing import Any, get_args
 import numpy as np
 import pandas as pd
 
-from advisor.catalog.engines import OTHER_ENGINE, Build, engine_called, engine_ids, load_engine
+from advisor.catalog.engines import (
+    OTHER_ENGINE,
+    Build,
+    engine_called,
+    engine_ids,
+    load_engine,
+)
 from advisor.catalog.fit_records import class_costs, one_gpu_share
 from advisor.catalog.hardware import hardware_meant, hardware_slug, read_own_hardware
 from advisor.catalog.kernel_costs import BETWEEN_S, graph_pieces
@@ -36,7 +42,7 @@ from advisor.predict.scenario_fields import (
     KvDtype,
     mean_context,
 )
-from advisor.predict.setup import CountedPass, Setup
+from advisor.predict.setup import CountedPass, Setup, in_pieces
 from advisor.prediction import AdvisorError
 from advisor.text import NO, NOT_STATED, YES, number_of, says
 
@@ -121,7 +127,7 @@ class RowQuestion:
         pieces = graph_pieces(
             self.scenario.engine, self.build, setup.cache.dtype, setup.architecture
         )
-        costs["between_graphs_s"] = 0.0 if pieces is None else BETWEEN_S
+        costs["between_graphs_s"] = BETWEEN_S if in_pieces(self.scenario, pieces) else 0.0
         return with_costs(replace(setup, counted=self.counted), **costs)
 
 
@@ -168,6 +174,8 @@ def question_of(
         task=task,
         engine=engine_id,
         engine_version=_graph_release(cells),
+        graph_sizes=cells.get("graph_sizes") or None,
+        graph_mode=cells.get("graph_mode") or None,
         k_max=max(n_draft, 1),
         routing=_routing(cells),
         **_weights(cells),

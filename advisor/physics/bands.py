@@ -28,9 +28,9 @@ SIMULATED = f"{N_DRAWS} simulated cases"
 EAGER_LOG_SD = 0.14
 """Of launching a layer's kernels one by one: a factor of 1.2 either way at 80 %, as far as five
 hosts of two kinds of model lie apart (`advisor.catalog.engines`). [-]"""
-_APART_LOG_SD = {"eager": EAGER_LOG_SD, "between_graphs": 0.6}
+_APART_LOG_SD = {"eager": EAGER_LOG_SD, "between_graphs": 0.6, "verify_tokens": 0.54}
 """Of what is drawn apart; between graphs, the spread of the three pairs behind
-`catalog.kernel_costs.BETWEEN_S`. [-]"""
+`catalog.kernel_costs.BETWEEN_S`; of verified tokens, a factor of 2 either way at 80 %. [-]"""
 PER_K_LOG_SD = 0.02
 """Scatter of a speedup from one K to the next: measured acceptance curves depart 1.4 % from their
 neighbours' interpolation, kernel times as much between neighbouring token counts. [-]"""

@@ -236,6 +236,16 @@ COMPONENTS = (
         "launches the attention of "
         "every layer between the pieces of a graph.",
     ),
+    Component(
+        key="verify_tokens",
+        label="Tokens of a verification",
+        loads="verified tokens",
+        priced_by=("verify_per_doubling",),
+        draw="apart",
+        factor="",
+        meaning="What verification takes beyond its kernels as the tokens of a step double: it "
+        "runs other kernels than a baseline step.",
+    ),
 )
 KERNELS = tuple(component for component in COMPONENTS if component.draw == "kernel")
 """Those that kernels or links take, priced by records; the others are overheads with one constant
@@ -264,6 +274,6 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "GPU to GPU": ("communication",),
     "Host and launches": ("host", "launch", "eager", "between_graphs", "round_host"),
     "Drafting": ("draft", "draft_host"),
-    "Verified tokens (fitted)": ("verified",),
+    "Verified tokens (fitted)": ("verified", "verify_tokens"),
 }
 """Parts of a round as they are stacked, and the components that each adds up."""

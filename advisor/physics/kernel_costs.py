@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from advisor.physics import laws
 from advisor.physics.notes import Note
-from advisor.prediction import Array, Tier
+from advisor.prediction import Tier
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,10 @@ def factor_at(knots: Knots, size: ArrayLike) -> NDArray[np.float64]:
 ExpertShape = tuple[float, float, float, float, float, float]
 """What decides a routed kernel: input width h, width of one shard I/tp, k, N, matrices per expert,
 expert-parallel ranks. All [-]."""
-VERIFIED_TOKENS = 128.0
-"""Where own rows free the growth with tokens, phi is the shipped one here. [tokens]"""
+VERIFY_PER_DOUBLING = 0.03
+"""Share of a baseline step that verification takes beyond its kernels for each doubling of its
+tokens (`laws.verify_tokens`). Chosen for step times from outside against the rows that are fitted,
+which prefer none (docs/decisions/0045-verified-tokens.md). [-]"""
 _SAME_TOKENS = 0.005
 """Relative difference up to which a step has the tokens of a measured one. [-]"""
 
@@ -379,9 +381,8 @@ class KernelCosts:
     verified_per_token: float = 0.0
     """How fast verification tends, with the tokens of an attention group, to a plain step for each
     of them: phi of `laws.verified`. [-]"""
-    verified_growth: float = 0.0
-    """Further power of the tokens that it grows with, around VERIFIED_TOKENS; 0 but where own rows
-    ask for it. [-]"""
+    verify_per_doubling: float = VERIFY_PER_DOUBLING
+    """c of `laws.verify_tokens`. [-]"""
     overhead_log_sd: float = field(kw_only=True)
     """Of each of these times. [-]"""
     overhead_log_covariance: tuple[tuple[float, ...], ...] = ()
@@ -401,13 +402,6 @@ class KernelCosts:
     def round_host_s(self, gpus: int) -> float:
         """Host's part of a round of an instance on so many GPUs. [s]"""
         return self.host_per_round_s * (self.host_one_gpu_share if gpus == 1 else 1.0)
-
-    def verified_rate(self, tokens: ArrayLike) -> Array:
-        """Phi of `laws.verified` for `tokens` of an attention group. [-]"""
-        return (
-            self.verified_per_token
-            * (np.asarray(tokens, float) / VERIFIED_TOKENS) ** self.verified_growth
-        )
 
     def with_expert_time(self, seconds: float) -> KernelCosts:
         """Costs with a further time for each touched expert of a layer. [s]"""

@@ -35,7 +35,9 @@ Blocks = Literal[
     "model_to_name",
     "drafter_to_name",
 ]
-Changes = Literal["graphs_unread", "graphs_in_pieces", "graph_missing", "graph_unnamed"]
+Changes = Literal[
+    "graphs_unread", "graphs_in_pieces", "graph_mode_unknown", "graph_missing", "graph_unnamed"
+]
 Own = Literal["refit_forced", "sweep_of_other", "sweep_unsteady", "sweep_used"]
 OfModel = Literal[
     "read",
@@ -77,6 +79,7 @@ OfKernels = Literal[
     "kernels_unmeasured",
     "cache_rate_assumed",
     "cache_time_assumed",
+    "sparse_cache_in_16_bits",
     "shape_untuned",
     "layers_borrowed",
     "layers_with_gaps",

@@ -469,10 +469,10 @@ def _baseline_and_round(
         name: np.broadcast_to(time, batch.shape) for name, time in baseline.step.components.items()
     }
     components = _round_components(setup, verify, column, k, baseline.touched[:, None])
-    # What rounds take beyond kernels and hosts grows with their tokens (decision 0019).
-    if setup.costs.verified_per_token:
-        steps = StepTime({name: time[:, None] for name, time in parts.items()}), verify.step
-        components["verified"] = np.asarray(verified_time(setup, steps, column, verified) * (k > 0))
+    # What rounds take beyond kernels and hosts grows with their tokens (decisions 0019 and 0045).
+    steps = StepTime({name: time[:, None] for name, time in parts.items()}), verify.step
+    for name, time in verified_parts(setup, steps, column, verified).items():
+        components[name] = np.asarray(time * (k > 0))
     if baseline.ran is not None and verify.ran is not None:
         parts["eager"] = _launched_apart(setup, parts, baseline.ran)
         components["eager"] = _launched_apart(setup, components, verify.ran)
@@ -510,22 +510,35 @@ def _round_components(
 def verified_time(
     setup: Setup, steps: tuple[StepTime, StepTime], batch: Array, tokens: Array
 ) -> Array:
-    """Time that verifying many tokens adds beyond the kernels: `laws.verified`, broadcast. [s]
+    """Time that verifying many tokens adds beyond the kernels, broadcast. [s]
 
-    steps: a plain one and a verification.
+    batch, tokens: as of `verified_parts`, whose sum it is. [-]
+    Source: docs/decisions/0045-verified-tokens.md.
+    """
+    return np.asarray(sum(verified_parts(setup, steps, batch, tokens).values()))
+
+
+def verified_parts(
+    setup: Setup, steps: tuple[StepTime, StepTime], batch: Array, tokens: Array
+) -> dict[str, Array]:
+    """Parts of that time by component: `laws.verified` and `laws.verify_tokens`. [s]
+
+    steps: a baseline one and a verification.
     batch, tokens: sequences of the instance, and tokens that each verifies. [-]
     """
     # Launches and the host's step are fixed: only what reads and computes grows with the tokens
     # verified.
     plain, verify = steps
+    costs = setup.costs
     group_batch = batch / setup.placement.attention_groups
     times = {"T_plain": plain.total, "T_verify": verify.total}
     times["T_fix"] = plain.components["host"] + plain.components["launch"]
-    return np.asarray(
-        laws.verified(
-            phi=setup.costs.verified_rate(group_batch * tokens), b=group_batch, q=tokens, **times
-        )
-    )
+    phi = costs.verified_per_token
+    c = np.where(tokens > 1.0, costs.verify_per_doubling, 0.0)
+    return {
+        "verified": np.asarray(laws.verified(phi=phi, b=group_batch, q=tokens, **times)),
+        "verify_tokens": np.asarray(laws.verify_tokens(c, batch, tokens, plain.total)),
+    }
 
 
 _BESIDE_THE_STEP = {
@@ -548,10 +561,8 @@ def _target_s(setup: Setup, batch: Array, tokens: Array) -> Array:
     # Central only: a sweep corrects the middle of the band and leaves its width.
     run = _pass(setup, batch, tokens, context, central_only=True)
     plain_run = _pass(setup, batch, np.ones(()), context, central_only=True)
-    parts = {
-        **run.step.components,
-        "verified": verified_time(setup, (plain_run.step, run.step), batch, tokens),
-    }
+    steps = plain_run.step, run.step
+    parts = {**run.step.components, **verified_parts(setup, steps, batch, tokens)}
     if run.ran is not None:
         parts["eager"] = _launched_apart(setup, parts, run.ran)
     return np.asarray(sum(parts.values()))

@@ -38,6 +38,7 @@ from advisor.predict.scenario import Scenario
 from advisor.predict.setup import (
     Setup,
     both_costs,
+    in_pieces,
     memory_of,
     own_loads,
     pieces_of,
@@ -71,6 +72,7 @@ def notes_of(setup: Setup) -> tuple[Note, ...]:
         *_sweep_notes(setup),
         *kernel_notes(setup),
     ]
+    notes += _sparse_cache_notes(setup)
     if setup.adjustment is not None and setup.adjustment.forced:
         notes.append(Note.of("refit_forced"))
     notes += [Note.of("length_carried", text=text) for text in setup.acceptance.remarks]
@@ -402,7 +404,7 @@ def _graphs(scenario: Scenario, hardware: Hardware, placement: Placement) -> Gra
     """CUDA graphs that the scenario's server captured. None where neither a release that was read
     nor sizes say it."""
     version = scenario.engine_version
-    sizes = scenario.graph_sizes
+    sizes = "none" if scenario.graph_mode == "none" else scenario.graph_sizes
     if version is None and sizes is None:
         return None
     stated = stated_sizes(sizes) if sizes is not None else {}
@@ -477,10 +479,22 @@ def _graph_notes(setup: Setup) -> list[Note]:
 def _piece_notes(setup: Setup) -> list[Note]:
     """Whether a verification runs in pieces of graphs, with what keeps it whole."""
     rule = pieces_of(setup.scenario, setup.hardware, setup.cache, setup.architecture)
-    if rule is None or setup.drafter.kind == "none":
+    if not in_pieces(setup.scenario, rule) or setup.drafter.kind == "none":
         return []
     wait_ms = setup.costs.between_graphs_s * attending_layers(setup.architecture) * 1e3
-    return [Note.of("graphs_in_pieces", wait_ms=wait_ms, do=rule.do)]
+    return [Note.of("graphs_in_pieces", wait_ms=wait_ms, do=rule.do if rule else None)]
+
+
+def _sparse_cache_notes(setup: Setup) -> list[Note]:
+    """Whether sparse attention reads a cache of a format that was seen to take another kernel.
+
+    Seen on an H20: DeepSeek-V4-Flash under SGLang of August 2026 took 3.3 times the baseline step
+    with a cache in 16 bits (docs/decisions/0045-verified-tokens.md).
+    """
+    sparse = any(mixer.kind == "sparse" for mixer in setup.architecture.mixers)
+    in_16_bits = setup.cache.dtype == "bf16"
+    of_chip = setup.scenario.engine == "sglang" and "sm_90" in setup.hardware.generation.split()
+    return [Note.of("sparse_cache_in_16_bits")] if sparse and in_16_bits and of_chip else []
 
 
 def with_costs(setup: Setup, **changes: Any) -> Setup:

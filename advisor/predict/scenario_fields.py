@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from advisor.catalog.engines import EngineChoice, engine_choices
+from advisor.catalog.engines import EngineChoice, GraphMode, engine_choices
 from advisor.catalog.task_transfer import Task
 from advisor.physics.architecture import WeightDtype
 from advisor.predict.field_rows import FieldRow, FieldSection, Flag, Told, Widget, rows_of
@@ -301,7 +301,23 @@ class ScenarioFields(Frozen):
             is_younger=True,
         ),
     ] = None
-    """As `catalog.graphs.stated_sizes` reads it; None: what the release captures by default."""
+    """As `catalog.engines.stated_sizes` reads it; None: what the release captures by default."""
+    graph_mode: Annotated[
+        GraphMode | None,
+        FieldRow(
+            "CUDA graph mode",
+            FieldSection.ENGINE,
+            short="graph mode {}",
+            unset="by its release and kernels",
+            widget=Widget(3, section=FieldSection.ADVANCED),
+            told=Told("Engine", ", graph mode {}", ""),
+            flag="--graph-mode",
+            help="How rounds run, as the engine's start-up lines say: in full CUDA graphs, in "
+            "pieces of one, or with none.",
+            is_younger=True,
+        ),
+    ] = None
+    """None: in full, but where the release's attention kernels are known not to."""
     k_max: Annotated[
         int,
         Field(ge=1, le=MAX_DRAFT),
@@ -548,11 +564,13 @@ SETTINGS = tuple(
 """The rows of all other fields by subject, as tables list them: what says most comes first."""
 RANK_FIELDS = ("expert_loads", "redundant_experts")
 """What is said of one model's experts on its ranks; it says nothing of another model's."""
-RELEASE_FIELDS = ("engine_version", "graph_sizes")
+RELEASE_FIELDS = ("engine_version", "graph_sizes", "graph_mode")
 """What is said of one engine's release; it says nothing of another engine's."""
 SWEEP_FIELDS = tuple(
     row.name
     for row in SETTINGS
     if row.section in (FieldSection.MODEL, FieldSection.HARDWARE, FieldSection.ENGINE)
+    # Pieces of graphs hold verifications up, and no baseline step.
+    and row.name != "graph_mode"
 )
 """What a measured plain sweep is of, beside its context; it says nothing of another scenario."""

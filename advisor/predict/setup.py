@@ -421,12 +421,17 @@ def both_costs(
         )
         costs = dataclasses.replace(costs, **class_costs(of_release))
         draft_costs = dataclasses.replace(draft_costs, **class_costs(of_release))
-    if pieces_of(scenario, hardware, cache, target) is not None:
+    if in_pieces(scenario, pieces_of(scenario, hardware, cache, target)):
         costs = dataclasses.replace(costs, between_graphs_s=BETWEEN_S)
         draft_costs = dataclasses.replace(draft_costs, between_graphs_s=BETWEEN_S)
     return (
         adjusted(costs, draft_costs, adjustment) if adjustment is not None else (costs, draft_costs)
     )
+
+
+def in_pieces(scenario: Scenario, rule: GraphPieces | None) -> bool:
+    """Whether verifications run in pieces of graphs: as the scenario says, else by `pieces_of`."""
+    return scenario.graph_mode == "pieces" if scenario.graph_mode else rule is not None
 
 
 def pieces_of(

@@ -128,36 +128,6 @@ def _milliseconds(seconds: pd.Series) -> str:
     return "" if seconds.isna().all() else f"{seconds.median() * 1e3:.1f}"
 
 
-def assumed_accelerators(
-    external: pd.DataFrame,
-    as_prior: pd.DataFrame,
-    elsewhere: dict[str, tuple[pd.DataFrame, pd.DataFrame]],
-) -> str:
-    """Error of SpecBundle under each accelerator it may have run on. (By class, with the prior) by
-    accelerator."""
-    body = []
-    faulty = impossible_models(
-        external
-    )  # on the GPUs assumed first: others are as many as their bandwidth asks for
-    for hardware_id, pair in {ASSUMED_HARDWARE: (external, as_prior), **elsewhere}.items():
-        bundle = [frame[frame["source"] == BUNDLE] for frame in pair]
-        others = [frame[~frame["model_id"].isin(faulty)] for frame in bundle]
-        errors = (percent(errors_of(frame).mape) for frame in (*bundle, *others))
-        body.append((hardware_id, len(bundle[0]), *errors))
-    header = (
-        "assumed",
-        "n",
-        "by class",
-        "with the prior",
-        "possible rounds, by class",
-        "... with the prior",
-    )
-    return (
-        "SpecBundle's mean error by assumed accelerator, as it comes and without what is set "
-        "aside above.\n\n"
-    ) + markdown_table(header, body)
-
-
 def moesd_section(cells: pd.DataFrame) -> str:
     """Section of docs/validation.md on MoESD's cells."""
     body = []
@@ -291,6 +261,7 @@ COMMAND_A_PLUS = Scenario(
     weight_dtype="fp8",
     drafter_id="eagle3",
     acceptance="2.73@3",
+    context_tokens=512,
     k_max=7,
 )
 COMMAND_A = COMMAND_A_PLUS.model_copy(update={"model_id": "command-a"})
@@ -379,7 +350,6 @@ EXTERNAL_SOURCES = {
 }
 ASSUMED_HARDWARE = "h200-sxm"
 """SpecBundle and MiMo do not state their accelerator: assumed, never fitted."""
-ALSO_ASSUMED = ("h100-sxm", "b200-sxm")
 """What else they may have run on: shows how much of their error the assumption is."""
 GPU_COUNTS = ("1", "2", "4", "8")
 MOESD_BATCHES = (1, 2, 4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 60, 80, 100)

@@ -27,10 +27,8 @@ from studies.score import judged, opening_table, pooled, read_log
 from studies.validation.bars import bars_of_rounds
 from studies.validation.kernels import bars_section, gates_section, measured_section
 from studies.validation.outside import (
-    ALSO_ASSUMED,
     BUNDLE,
     BUNDLE_BAR,
-    assumed_accelerators,
     bundle_errors,
     external_points,
     external_round_costs,
@@ -69,7 +67,6 @@ from studies.validation.tables import (
     worst,
 )
 from studies.validation.unseen import (
-    bands_section,
     chances_section,
     held_out_section,
     rivals_section,
@@ -106,11 +103,6 @@ def report(decode: Decode | None) -> str:
     external = external_round_costs(outside)
     prior = prior_overheads(OTHER_ENGINE)
     as_prior = external_round_costs(outside, prior)
-    elsewhere = {
-        hardware_id: (external_round_costs(points_there), external_round_costs(points_there, prior))
-        for hardware_id in ALSO_ASSUMED
-        for points_there in [external_points(frame, hardware_id)]
-    }
     moesd = moesd_cells(read_numbers(MOESD))
     own = own_run_rows(mature_points(points))
     regrets = best_k_regrets(rows, external, moesd)
@@ -126,12 +118,10 @@ def report(decode: Decode | None) -> str:
         _left_out(rows),
         held_out_section(rows),
         steps_to_repair(rows),
-        bands_section(rows),
         chances_section(rows),
         own_runs_section(own),
         rivals_section(points, rows, outside, external),
         external_section(external, as_prior),
-        assumed_accelerators(external, as_prior, elsewhere),
         best_k_section(regrets),
         *step_time_sections(decode),
         moesd_section(moesd),
@@ -255,7 +245,6 @@ def _overheads() -> str:
             for n, sd in zip(OVERHEAD_NAMES, sds, strict=True)
         ]
         body.append((record.engine_class, *values, record.n_rows, record.n_sources, record.message))
-    tried = ", ".join(f"{name} {percent(error)}" for name, error in fit.held_out_error.items())
     return (
         "## Overheads that kernels do not show\n\nMilliseconds, for the cache's second reading "
         "thousandths of the "
@@ -278,7 +267,6 @@ def _overheads() -> str:
             ),
             body,
         )
-        + f"\n\nForms tried, mean over laboratories left out: {tried}."
     )
 
 

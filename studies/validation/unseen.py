@@ -7,7 +7,7 @@ operation, the KV cache included, charged as a batch of B (K + 1) sequences.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -22,11 +22,7 @@ from advisor.predict.curve import curve_for
 from advisor.prediction import Array
 from studies.fits.held_out import COMMON_SHARE, held_out_predictions
 from studies.fits.overheads import (
-    UNKNOWN_CLASS,
-    Prior,
-    by_laboratory,
     fit_overheads,
-    solve,
     speedups,
 )
 from studies.published import MAX_PLAIN_FACTOR, PublishedPoint, seen_by
@@ -203,55 +199,6 @@ def _losses(rows: pd.DataFrame) -> str:
     )
 
 
-def bands_section(rows: pd.DataFrame) -> str:
-    """The section on bands by class. `rows` as `held_out` gives them.
-
-    A class is a kind of accelerator and where the accepted length is from. Shares are means over
-    laboratories, with the standard error that these leave: a class is told from the asked 80 % from
-    two of them on.
-    """
-    place = np.where(in_data_centre(rows), "data centre", "workstation")
-    body = []
-    for (where, acceptance), group in rows.groupby([place, rows["acceptance"].to_numpy()]):
-        own = group.assign(
-            inside=_inside(group), width=(group["high"] - group["low"]) / group["predicted"]
-        )
-        by_source = own.groupby("source")
-        inside = by_source["inside"].mean()
-        mature = inside.drop(own.loc[own["immature"], "source"])
-        spread = (
-            percent(float(inside.std(ddof=1) / np.sqrt(len(inside)))) if len(inside) > 1 else ""
-        )
-        width = percent(float(by_source["width"].median().median()))
-        body.append(
-            (
-                where,
-                acceptance,
-                len(group),
-                len(inside),
-                percent(float(inside.mean())),
-                spread,
-                width,
-                percent(float(mature.mean())),
-            )
-        )
-    header = (
-        "accelerator",
-        "accepted length",
-        "rows",
-        "laboratories",
-        "in the 80 % band",
-        "standard error",
-        "width",
-        f"in the band {MATURE}",
-    )
-    return (
-        "## Bands by class\n\nWidths are medians over laboratories. Why "
-        "no class has a width of its own: docs/decisions/0021-judging.md.\n\n"
-        + markdown_table(header, body)
-    )
-
-
 def chances_section(rows: pd.DataFrame) -> str:
     """The section on stated chances of a gain. `rows` as `held_out` gives them."""
     judged = rows.assign(source_title=rows["title"])
@@ -321,21 +268,6 @@ def _cells(name: str, n: int, *figures: float) -> tuple[str | int, ...]:
     return (name, n, *("" if np.isnan(value) else percent(value) for value in figures))
 
 
-RIVALS = ("uniform experts", "AL/(1+cK)", "AL/(a+cK+b log2 B)", "batch x (K+1)")
-_LINEAR_START = {"AL/(1+cK)": (0.1,), "AL/(a+cK+b log2 B)": (1.0, 0.1, 0.05)}
-_LINEAR_SPREAD = 1.0  # weak prior around the start, so that a class of one row does not run away
-
-
-def rival_predictions(points: Sequence[PublishedPoint], rival: str) -> Array:
-    """Speedup of each point by one of RIVALS, fitted without the point's laboratory, per engine
-    class. [-]"""
-    if rival == "uniform experts":
-        return held_out_predictions([with_uniform_experts(point) for point in points])
-    if rival == "batch x (K+1)":
-        return held_out_predictions([with_batch_times_tokens(point) for point in points])
-    return _held_out(points, rival)
-
-
 def with_uniform_experts(point: PublishedPoint) -> PublishedPoint:
     """The point with experts drawn independently and uniformly."""
     return seen_by(
@@ -356,9 +288,9 @@ def with_batch_times_tokens(point: PublishedPoint) -> PublishedPoint:
     tokens = question.verify_tokens or question.n_draft + 1
     wide = curve_for(setup, [question.scenario.batch_size * tokens], [question.n_draft])
     lower = observed.lower.copy()
-    lower[:, -1] += (
-        float(wide.plain_step_s[0] - point.curve().verify_step_s[0, 0]) + lower[:, _REREAD]
-    )
+    curve = point.curve()
+    beyond_s = curve.verify_step_s + curve.round_components["verify_tokens"]
+    lower[:, -1] += float(wide.plain_step_s[0] - beyond_s[0, 0]) + lower[:, _REREAD]
     lower[:, [_REREAD, _VERIFIED]] = 0.0
     return replace(point, observations=replace(observed, lower=lower))
 
@@ -368,53 +300,13 @@ _REREAD, _VERIFIED = map(
 )  # the second is no part of that step
 
 
-def round_cost(point: PublishedPoint, rival: str, coefficients: Array) -> float:
-    """Round in plain steps by a linear rival. [-]"""
-    batch = float(point.question.scenario.batch_size)
-    k = float(point.question.n_draft)
-    if rival == "AL/(1+cK)":
-        return float(1.0 + coefficients[0] * k)
-    return float(coefficients[0] + coefficients[1] * k + coefficients[2] * np.log2(batch))
+RIVALS = {"uniform experts": with_uniform_experts, "batch x (K+1)": with_batch_times_tokens}
+"""Simpler models, each as a change of rows whose constants are then fitted alike."""
 
 
-def fit_linear(points: Sequence[PublishedPoint], rival: str) -> Callable[[str], Array]:
-    """Coefficients by engine class (robust least squares in log speedup). Unknown classes get those
-    of all rows."""
-    everything = _fit_one(points, rival)
-    classes = {p.engine_class for p in points} - {UNKNOWN_CLASS}
-    own = {name: _fit_one([p for p in points if p.engine_class == name], rival) for name in classes}
-    return lambda name: own.get(name, everything)
-
-
-def _held_out(points: Sequence[PublishedPoint], rival: str) -> Array:
-    out = np.zeros(len(points))
-    for own in by_laboratory(points):
-        held = set(own)
-        coefficients = fit_linear([point for i, point in enumerate(points) if i not in held], rival)
-        for i in own:
-            out[i] = points[i].accepted_length / round_cost(
-                points[i], rival, coefficients(points[i].engine_class)
-            )
-    return out
-
-
-def _fit_one(points: Sequence[PublishedPoint], rival: str) -> Array:
-    start = np.array(_LINEAR_START[rival])
-    laboratory = [point.laboratory for point in points]
-    rows = np.array([laboratory.count(name) for name in laboratory], float)
-    spread = np.array([point.log_sd for point in points]) * np.sqrt(
-        rows
-    )  # every laboratory counts alike
-    target = np.log([p.accepted_length / p.measured for p in points])
-    design = np.array(
-        [[1.0, p.question.n_draft, np.log2(p.question.scenario.batch_size)] for p in points]
-    )
-
-    def error(x: Array) -> Array:
-        full = np.array([1.0, x[0], 0.0]) if rival == "AL/(1+cK)" else x
-        return np.asarray((np.log(np.maximum(design @ full, 0.05)) - target) / spread)
-
-    return solve(error, [start], prior=Prior(start, np.eye(len(start)) / _LINEAR_SPREAD)).x
+def rival_predictions(points: Sequence[PublishedPoint], rival: str) -> Array:
+    """Speedup of each point by one of RIVALS, fitted without the point's laboratory. [-]"""
+    return held_out_predictions([RIVALS[rival](point) for point in points])
 
 
 def rival_round_costs(
@@ -422,14 +314,8 @@ def rival_round_costs(
 ) -> Array:
     """Round cost in plain steps of points from sources that took no part in the fit, by one of
     RIVALS. [-]"""
-    if rival in _LINEAR_START:
-        coefficients = fit_linear(fitted, rival)
-        return np.array(
-            [round_cost(point, rival, coefficients(point.engine_class)) for point in judged]
-        )
-    change = with_uniform_experts if rival == "uniform experts" else with_batch_times_tokens
-    model = fit_overheads([change(point) for point in fitted], COMMON_SHARE)
-    changed = [change(point) for point in judged]
+    model = fit_overheads([RIVALS[rival](point) for point in fitted], COMMON_SHARE)
+    changed = [RIVALS[rival](point) for point in judged]
     return np.array([p.accepted_length for p in judged]) / speedups(changed, model)
 
 
@@ -475,7 +361,7 @@ def rivals_section(
         "protocol: the "
         "laboratory of the row left out; the external rows by a fit on all published rows.\n\n"
         + markdown_table(header, body)
-        + f"\n\n{simpler_wins(figures)}\n\n{_must_beat(frame, ext)}"
+        + f"\n\n{simpler_wins(figures)}\n\n{_uniform_gate(frame)}"
     )
 
 
@@ -495,43 +381,12 @@ def simpler_wins(figures: pd.DataFrame) -> str:
     return "\n".join(lines) or "No simpler model errs less on any of these."
 
 
-def _must_beat(frame: pd.DataFrame, ext: pd.DataFrame) -> str:
+def _uniform_gate(frame: pd.DataFrame) -> str:
     small = frame[frame["batch_size"] <= 8]
-
-    def ratio(name: str) -> tuple[float, float]:
-        cost = relative_error(ext, name).mean() / relative_error(ext).mean()
-        own = shape_error(frame)[0]
-        theirs = shape_error(frame, name)[0]
-        return float(cost), (theirs or np.nan) / (own or np.nan)
-
-    lines = []
-    for name in ("AL/(1+cK)", "AL/(a+cK+b log2 B)"):
-        cost, shape = ratio(name)
-        met = "met" if min(cost, shape) >= 1.5 else "missed"
-        lines.append(
-            f"- {name}: our error is {cost:.2f} times smaller on round cost, {shape:.2f} times on "
-            f"shape (gate 1.5 each: {met})."
-        )
-        if shape < 1.5:
-            lines.append(_why_shape(frame, name))
     uniform = float(relative_error(small, "uniform experts").mean())
     ours = float(relative_error(small, "ours").mean())
     met = "met" if ours < uniform else "missed"
-    lines.append(
+    return (
         f"- uniform experts, rows with B <= 8 (n {len(small)}): {percent(uniform)} against our "
         f"{percent(ours)} ({met})."
-    )
-    return "\n".join(lines)
-
-
-def _why_shape(frame: pd.DataFrame, name: str) -> str:
-    """What a missed shape gate asks of these rows, beside how well they were read."""
-    asked = (shape_error(frame, name)[0] or np.nan) / 1.5
-    read = float((frame["reading"] != "A").mean())
-    per_source = int(frame.groupby("source").size().median())
-    return (
-        f"- Why that shape gate is missed: it asks for {percent(asked)} after one scale per "
-        f"source, near the reading itself: {percent(read, 0)} of these rows come from pixels or "
-        f"text (taken as 6 %), half of the sources have {per_source} rows or fewer to set their "
-        "scale, and over a source's few batches a formula fitted to its class is not far off."
     )

@@ -260,6 +260,24 @@ def test_a_graph_s_edge_is_no_kernel_that_switches() -> None:
     ]
 
 
+def test_both_speedups_are_told_where_nobody_says_whether_rounds_run_in_pieces() -> None:
+    """Of a table of K on vLLM: the mode is a fact, so that one that is stated is not guessed at."""
+    asked = Scenario(acceptance="2.4@3", batch_size=4)
+    answer = advise(asked)
+    (note,) = [note for note in answer.notes if note.kind == "graph_mode_unknown"]
+    stated = {
+        mode: advise(asked.model_copy(update={"graph_mode": mode})) for mode in ("full", "pieces")
+    }
+    assert all(item.kind != "graph_mode_unknown" for one in stated.values() for item in one.notes)
+    k = int(note.facts["k"])
+    row = answer.batch_index
+    assert note.facts["full"] == pytest.approx(stated["full"].curve.speedup[row, k])
+    assert note.facts["in_pieces"] == pytest.approx(stated["pieces"].curve.speedup[row, k])
+    assert note.facts["in_pieces"] < 0.95 * note.facts["full"]
+    other = advise(asked.model_copy(update={"engine": "sglang"}))
+    assert all(item.kind != "graph_mode_unknown" for item in other.notes)
+
+
 MAVERICK = Scenario(
     hardware_id="h200-sxm",
     n_gpus=8,

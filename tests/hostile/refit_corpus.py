@@ -21,7 +21,7 @@ from advisor.measured.ingest.columns import COLUMNS
 from advisor.measured.ingest.read import read_upload
 from advisor.measured.multipliers import multiplier_prior
 from advisor.measured.observations import LENGTH, NAMES, joined, log_predicted
-from advisor.measured.points import grown, refit_points
+from advisor.measured.points import Point, refit_points
 from advisor.measured.refit import refit_chosen, select_points
 from advisor.measured.refit_result import RefitResult
 from advisor.prediction import AdvisorError
@@ -172,6 +172,16 @@ def _asked(
 _STAIRS = np.array([1, 2, 4, 8, 16, 24, 32, 48, 64, 80, 96, 112, 128, 160, 256])
 
 
+def _growing(point: Point, power: float) -> Point:
+    """A row whose verified tokens add as much as shipped at 128, and grow by a further power."""
+    verified = NAMES.index("verified")
+    scaled = np.ones(len(NAMES) + 1)
+    scaled[verified] = (point.batch_size * (point.n_draft + 1) / 128.0) ** power
+    observed = point.observations
+    sums = {name: getattr(observed, name) * scaled for name in ("upper", "lower")}
+    return replace(point, observations=replace(observed, **sums))
+
+
 def ran(one: World, metric: str | None = None, *, noisy: bool = True) -> pd.DataFrame:
     """Rows as they ran: time per token, round, speedup over the plain row, rate.
 
@@ -186,7 +196,7 @@ def ran(one: World, metric: str | None = None, *, noisy: bool = True) -> pd.Data
     points, refused = refit_points(asked)
     assert not refused, refused
     if one.form == "tokens":
-        points = grown(points, -0.5 if one.size < 0.7 else 0.5)
+        points = [_growing(point, -0.5 if one.size < 0.7 else 0.5) for point in points]
     observed = joined(point.observations for point in points)
     times = np.exp(log_predicted(observed, one.theta))
     length = frame["accepted_length"].to_numpy(float, na_value=1.0)
@@ -613,10 +623,10 @@ def grid_errors(truth: World, result: RefitResult) -> tuple[float, float]:
     factors = {item.name: item.factor for item in result.parameters}
     theta = np.log([factors.get(name, 1.0) for name in NAMES])
     theta[LENGTH] = 0.0  # a borrowed length stays the scenario's own
-    shaped = grown(points, result.shape.growth) if result.shape else points
     errors = []
-    for some, at in ((points, 0.0 * theta), (shaped, theta)):
-        times = np.exp(log_predicted(joined(point.observations for point in some), at))
+    observed = joined(point.observations for point in points)
+    for at in (0.0 * theta, theta):
+        times = np.exp(log_predicted(observed, at))
         predicted = with_what_follows(true.assign(tpot_s=times))
         off = [
             np.abs(predicted[name] / true[name] - 1.0).dropna().to_numpy(float)

@@ -14,7 +14,7 @@ import pytest
 
 from advisor.measured.ingest.read import read_upload
 from advisor.measured.observations import LENGTH, NAMES, joined, log_predicted
-from advisor.measured.points import grown, refit_points
+from advisor.measured.points import refit_points
 from advisor.measured.refit import refit_chosen, select_points
 from advisor.measured.refit_result import MAX_ERROR, RefitResult
 from advisor.prediction import AdvisorError
@@ -63,10 +63,9 @@ def verdict(file: File) -> Verdict:
     )
     theta[LENGTH] = 0.0  # a borrowed length stays the scenario's own
     truth = refit_points(file.truth)[0]
-    shaped = truth if answer.shape is None else grown(truth, answer.shape.growth)
-    observed, own = (joined(point.observations for point in points) for points in (truth, shaped))
+    observed = joined(point.observations for point in truth)
     before = np.abs(np.expm1(log_predicted(observed, 0.0 * theta) - observed.log_measured))
-    after = np.abs(np.expm1(log_predicted(own, theta) - own.log_measured))
+    after = np.abs(np.expm1(log_predicted(observed, theta) - observed.log_measured))
     rise = max(
         float((after - before)[observed.quantity == quantity].mean())
         for quantity in np.unique(observed.quantity)

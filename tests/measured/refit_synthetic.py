@@ -10,7 +10,7 @@ import pandas as pd
 
 from advisor.measured.ingest.columns import COLUMNS
 from advisor.measured.observations import NAMES, joined, log_predicted
-from advisor.measured.points import grown, refit_points
+from advisor.measured.points import refit_points
 from advisor.measured.refit import refit_chosen, select_points
 from advisor.measured.refit_result import RefitResult
 
@@ -38,13 +38,10 @@ def synthetic_points(
     noise: float = 0.0,
     seed: int = 0,
     quantity: str = "speedup",
-    growth: float = 0.0,
     **changes: object,
 ) -> pd.DataFrame:
     """A canonical frame of SYNTHETIC rows: predictions with each multiplier of `truth`, times
     lognormal noise.
-
-    `growth`: further power of the tokens that what verified tokens add grows with.
     """
     rows = []
     for batch in batches:
@@ -57,7 +54,6 @@ def synthetic_points(
     frame = frame.reindex(columns=list(COLUMNS["points"]))
     points, refused = refit_points(frame)
     assert not refused, refused
-    points = grown(points, growth)
     theta = np.array([np.log((truth or {}).get(name, 1.0)) for name in NAMES])
     observed = joined(point.observations for point in points)
     order = {int(line): i for i, line in enumerate(observed.line)}

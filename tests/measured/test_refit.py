@@ -36,7 +36,6 @@ from advisor.predict.load import load_setup
 from advisor.predict.prefill import prefill_per_token_s
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
-from advisor.show.explain.round import derive
 from advisor.show.words.refit import notes, sentence
 from tests.measured.refit_synthetic import refit, synthetic_points
 
@@ -120,42 +119,6 @@ def test_five_points_of_pure_noise_do_not_wreck_a_right_model(grid):
     assert max(worst) < 0.15
 
 
-@pytest.mark.parametrize("growth", [0.5, 1.0, 1.5])
-def test_another_growth_with_verified_tokens_is_recovered_and_predicted(growth):
-    rows = {"noise": 0.03, "growth": growth}
-    result = refit(synthetic_points((*BATCHES, 256), **rows))
-    assert result.shape.growth == growth
-    assert result.own_errors.after.mape < 0.75 * result.own_errors.before.mape
-    assert f"to the power {1.0 + growth:g}, shipped 1" in " ".join(notes(result))
-    adjustment = parse_adjustment(write_adjustment(adjustment_of(result)))
-    assert adjustment.growth == growth
-    with pytest.raises(AdvisorError, match="growth=POWER"):
-        parse_adjustment(write_adjustment(replace(adjustment, growth=3.0)))
-    # The answers of a scenario that carries the refit keep that shape: batches that no row holds.
-    unseen = synthetic_points((96, 384), (3,), growth=growth)
-    (one, two), _ = refit_points(unseen)
-    for point in (one, two):
-        shipped = float(point.curve().speedup[0, 0])
-        grown = refitted(point.setup, result)
-        own = float(point.curve(grown).speedup[0, 0])
-        explained = (
-            derive(grown, point.batch_size, point.n_draft).step("draft.verified").result.value
-        )
-        assert explained == pytest.approx(point.curve(grown).round_components["verified"][0, 0])
-        assert abs(own / point.measured - 1.0) < min(0.05, abs(shipped / point.measured - 1.0))
-
-
-@pytest.mark.parametrize("noise", [0.0, 0.02, 0.1])
-def test_rows_that_do_not_ask_for_it_keep_the_shipped_growth(noise):
-    truth = {"round_host": 1.5, "verified": 1.3}
-    for seed in range(4):
-        result = refit(synthetic_points((*BATCHES, 256), truth=truth, noise=noise, seed=seed))
-        assert result.shape is None
-        assert "growth" not in write_adjustment(adjustment_of(result))
-    few = refit(synthetic_points((8, 16), (1, 2), growth=1.5))
-    assert few.shape is None, "tokens within a factor of 4 tell no growth"
-
-
 def test_an_outlier_is_set_aside_with_its_line_and_does_not_change_the_rest():
     clean = synthetic_points(BATCHES, truth={"round_host": 3.0}, noise=0.02)
     spoilt = clean.copy()
@@ -224,8 +187,11 @@ def test_the_after_curve_is_the_refits_own_prediction():
     # What verified tokens add follows the steps, which the refit has moved as well: the one
     # second-order difference.
     factor = next(item.factor for item in result.parameters if item.name == "verified")
-    before = curve_for(points[0].setup, BATCHES, [3]).round_components["verified"][:, 0]
-    second_order_s = curve.round_components["verified"][:, 0] - factor * before
+    before = curve_for(points[0].setup, BATCHES, [3]).round_components
+    second_order_s = sum(
+        curve.round_components[name][:, 0] - of_refit * before[name][:, 0]
+        for name, of_refit in (("verified", factor), ("verify_tokens", 1.0))
+    )
     prefill = prefill_per_token_s(setup, np.array(BATCHES, float))
     same = speedup(
         curve.accepted_length, curve.plain_step_s, curve.round_s[:, 0] - second_order_s, prefill

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from advisor.measured.ingest.columns import COLUMNS
+from advisor.measured.ingest.read import GivenRows, read_given
 from advisor.measured.refit_result import best_k_regret, errors_of
 from advisor.measured.row_questions import question_of
 from advisor.measured.validation import (
@@ -343,6 +344,8 @@ OTHERWISE |= {
     "weight_dtype": "bf16",
     "kv_dtype": "fp8",
     "captured": "0",
+    "graph_mode": "pieces",
+    "graph_sizes": "1,4096",
 }
 OTHERWISE |= {
     "drafter": "eagle3",
@@ -518,3 +521,21 @@ def test_the_fit_names_parameters_at_their_bounds():
     fit = fit_moesd(moesd_speedup(exact, FLOORS.ridge_tokens, points), FLOORS, points)
     assert set(fit.at_bound) <= set(NAMES)
     assert "bias_s" in fit.at_bound or fit.rms < 1e-3
+
+
+def test_a_speedup_above_the_tokens_of_a_round_is_judged_and_said() -> None:
+    """3.06x at 2.72 tokens was measured, over a baseline on another attention kernel."""
+    columns = "hardware_id,gpu_count,engine,model_id,drafter,draft_tokens_k,batch_size"
+
+    def read(speedup: str) -> GivenRows:
+        cells = f"h200-sxm,1,vllm,qwen3-30b-a3b,eagle3,3,4,2.72,{speedup}"
+        text = f"{columns},accepted_length,speedup\n{cells}\n"
+        return read_given("rows.csv", text.encode())
+
+    for speedup, warned in (("3.06", True), ("2.72", False)):
+        given = read(speedup)
+        assert not given.refused
+        said = any("exceeds the tokens of a round" in line for line in given.warnings)
+        assert said == warned
+        assert predict_rows(given.asked)["predicted_speedup"].notna().all()
+    assert read("9").refused

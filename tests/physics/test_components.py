@@ -62,7 +62,7 @@ def test_rows_name_what_there_is() -> None:
         assert one.meaning.endswith(".")
     for one in OVERHEADS:
         assert len(one.priced_by) == 1, "an overhead is one constant"
-        own = {"eager": "launch", "between_graphs": ""}.get(one.key, one.key)
+        own = {"eager": "launch", "between_graphs": "", "verify_tokens": ""}.get(one.key, one.key)
         assert one.factor == own, "and refitted by itself, launches together"
     for one in KERNELS:
         assert one.drafter or len(one.parts) == len(one.priced_by)

@@ -32,6 +32,7 @@ from advisor.predict.curve import (
     curve_rows,
     graph_edges,
     speedup_curve,
+    verified_parts,
     verified_time,
 )
 from advisor.predict.load import load_setup, with_costs
@@ -211,7 +212,7 @@ def test_a_round_is_a_verification_a_draft_and_the_host_s_share_of_both() -> Non
     assert (
         parts["round_host"].tolist() == [[0.0, costs.host_per_round_s, costs.host_per_round_s]] * 2
     )
-    own = {"draft", "draft_host", "round_host", "verified"}
+    own = {"draft", "draft_host", "round_host", "verified", "verify_tokens"}
     assert sum(time for name, time in parts.items() if name not in own) == pytest.approx(
         curve.verify_step_s
     )
@@ -260,21 +261,19 @@ def test_the_correction_for_verified_tokens_by_hand() -> None:
         StepTime({"host": np.array(1e-3), "launch": np.array(2e-3), "routed": np.array(7e-3)}),
         StepTime({"routed": np.array(15e-3)}),
     )
-    found = verified_time(setup, steps, np.array(64.0), np.array(4.0))
-    assert float(found) == pytest.approx(0.128 / 1.128 * (4 * 10e-3 - 15e-3 - 3 * 3e-3))
+    parts = verified_parts(setup, steps, np.array(64.0), np.array(4.0))
+    assert float(parts["verified"]) == pytest.approx(0.128 / 1.128 * (4 * 10e-3 - 15e-3 - 3 * 3e-3))
+    assert float(parts["verify_tokens"]) == pytest.approx(0.03 * 10e-3 * 5.0), "of both groups"
+    assert float(verified_time(setup, steps, np.array(64.0), np.array(4.0))) == pytest.approx(
+        float(sum(parts.values()))
+    )
     curve = curve_for(setup, [64], [0, 3])
     plain = sum(float(time[0]) for time in curve.plain_components.values())
     fixed = float(curve.plain_components["host"][0] + curve.plain_components["launch"][0])
-    beyond = min(
-        0.128 / 1.128 * max(4 * plain - curve.verify_step_s[0, 1] - 3 * fixed, 0.0), 0.75 * plain
-    )
+    beyond = 0.128 / 1.128 * max(4 * plain - curve.verify_step_s[0, 1] - 3 * fixed, 0.0)
     assert curve.round_components["verified"][0] == pytest.approx([0.0, beyond])
-    assert (
-        "verified"
-        not in curve_for(
-            replace(setup, costs=replace(setup.costs, verified_per_token=0.0)), [64]
-        ).round_components
-    )
+    doubled = curve.round_components["verify_tokens"][0]
+    assert doubled == pytest.approx([0.0, 0.03 * plain * 5.0])
 
 
 def test_time_per_token_waits_for_the_prompts_of_others_and_throughput_pays_for_all() -> None:

@@ -259,6 +259,8 @@ ON_A100 = {
         ({"kv_dtype": "bf16"}, False),
         ({"kv_dtype": "fp8", "hardware_id": "h100-sxm"}, False),
         ({"kv_dtype": "fp8", "engine": "sglang"}, False),
+        ({"kv_dtype": "fp8", "graph_mode": "full"}, False),
+        ({"kv_dtype": "bf16", "graph_mode": "pieces"}, True),
         ({"hardware_id": "rtx-pro-6000-blackwell"}, False),
         ({"hardware_id": "rtx-pro-6000-blackwell", "engine_version": "0.27.1"}, True),
         ({"hardware_id": "rtx-pro-6000-blackwell", "engine_version": "0.28.0"}, False),
@@ -290,6 +292,37 @@ def test_where_vllm_verifies_outside_full_graphs_a_round_pays_for_launches_and_s
         # Five passes of a head of one layer, each launched kernel by kernel.
         assert held.round_components["draft"].item() > without.round_components["draft"].item()
         assert held.round_components["draft"].item() >= 5 * EAGER_DENSE_S
+
+
+def test_a_server_without_graphs_launches_every_step_kernel_by_kernel() -> None:
+    found = load_setup(Scenario(**ON_A100, n_gpus=1, graph_mode="none"))
+    same = load_setup(Scenario(**ON_A100, n_gpus=1, graph_sizes="none"))
+    held = curve_for(found, [1], [0, 5], central_only=True)
+    assert held.eager is not None
+    assert held.eager.all()
+    assert held.round_s == pytest.approx(curve_for(same, [1], [0, 5], central_only=True).round_s)
+    full = load_setup(Scenario(**ON_A100, n_gpus=1, graph_mode="full"))
+    assert held.round_s[0, 1] > curve_for(full, [1], [0, 5], central_only=True).round_s[0, 1]
+
+
+@pytest.mark.parametrize(
+    ("engine", "kv_dtype", "warned"),
+    [("sglang", "bf16", True), ("sglang", "fp8", False), ("vllm", "bf16", False)],
+)
+def test_a_sparse_cache_in_16_bits_is_remarked_where_it_was_seen_to_be_slow(
+    engine: str, kv_dtype: str, warned: bool
+) -> None:
+    asked = Scenario(
+        hardware_id="h20",
+        n_gpus=8,
+        tensor_parallel=8,
+        model_id="deepseek-v3.2",
+        engine=engine,
+        kv_dtype=kv_dtype,
+        acceptance="1.8@1",
+    )
+    kinds = {note.kind for note in load_setup(asked).notes}
+    assert ("sparse_cache_in_16_bits" in kinds) == warned
 
 
 def setup(model_id: str, **changes: object) -> Setup:

@@ -153,6 +153,7 @@ def arithmetic(text: str, values: Mapping[str, float]) -> float:
         "min": min,
         "max": max,
         "log": math.log,
+        "log2": math.log2,
         "p_norm": lambda a, b, p: (a**p + b**p) ** (1 / p),
         "one_minus_power": lambda x, n: 1 - x**n,
         "U": touched_experts,

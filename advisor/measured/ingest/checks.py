@@ -72,9 +72,10 @@ POINT_RULES = (
         "the first token comes after the whole request; check the units",
     ),
 )
+_ABOVE_ROUND = "the speedup exceeds the tokens of a round, which drafting alone cannot"
 SPEEDUP_SLACK = 1.1
-"""A round is no faster than a plain step, so no speedup exceeds the tokens of a round; baselines
-scatter. [-]"""
+"""A speedup above the tokens of a round by this factor is named. It is not impossible: over a
+baseline on another attention kernel 3.06x was measured at 2.72 tokens. [-]"""
 
 
 KERNEL_RULES = (
@@ -166,12 +167,10 @@ def _speedup_contradicted(frame: pd.DataFrame) -> Iterator[Contradiction]:
     """Speedups beyond the tokens of a round, and such as are not the ratio of the two values beside
     them."""
     v = Numbers(frame)
-    above = np.asarray(
-        v["speedup"] > SPEEDUP_SLACK * np.fmin(v["accepted_length"], v["draft_tokens_k"] + 1.0)
-    )
+    above = _per_round(v) > IMPOSSIBLE
     percent = above.any() and float(np.median(v["speedup"][above])) > MAX_PLAUSIBLE_SPEEDUP
     hint = "it looks like a percentage" if percent else "check the column"
-    reason = f"the speedup exceeds the tokens of a round, which no drafting can; {hint}"
+    reason = f"{_ABOVE_ROUND}; {hint}"
     yield Contradiction(("speedup", "accepted_length", "draft_tokens_k"), above, reason)
     expected = speedup_from_values(
         v["baseline_value"], v["sd_value"], frame["metric"].fillna(""), v["accepted_length"]
@@ -180,6 +179,16 @@ def _speedup_contradicted(frame: pd.DataFrame) -> Iterator[Contradiction]:
         apart = np.asarray(np.abs(v["speedup"] / expected - 1.0) > SPEEDUP_TOLERANCE)
     reason = "speedup is not the ratio of sd_value and baseline_value"
     yield Contradiction(("speedup", "sd_value", "baseline_value"), apart, reason)
+
+
+def _per_round(v: Values) -> np.ndarray:
+    """Speedups over the tokens of a round. [-]"""
+    return np.asarray(v["speedup"] / np.fmin(v["accepted_length"], v["draft_tokens_k"] + 1.0))
+
+
+def _speedup_above_round(v: Values) -> Iterator[tuple[np.ndarray, str]]:
+    share = _per_round(v)
+    yield (share > SPEEDUP_SLACK) & (share <= IMPOSSIBLE), _ABOVE_ROUND
 
 
 def misplaced_columns(
@@ -260,6 +269,7 @@ def contradictions(frame: pd.DataFrame) -> tuple[list[Contradiction], list[str]]
             *_short_prompts(v),
             *_seconds_as_ms(v),
             *_stated_speedups(frame, v),
+            *_speedup_above_round(v),
             *_queued(frame, v),
         ]
     lines = frame.index.to_numpy()

@@ -84,6 +84,7 @@ from advisor.physics.laws.rounds import (
     usd_per_million_tokens,
     verification_ratio,
     verified,
+    verify_tokens,
     waiting_for_the_last,
 )
 

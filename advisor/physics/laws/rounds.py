@@ -79,26 +79,36 @@ def verified(
     """Time that verifying many tokens adds beyond the kernels, a correction without measured
     mechanism.
 
-    T_verified = min(phi × b × q / (1 + phi × b × q) × max(q × T_plain - T_verify - (q - 1) × T_fix,
-      0), 0.75 × T_plain)
+    T_verified = phi × b × q / (1 + phi × b × q) × max(q × T_plain - T_verify - (q - 1) × T_fix, 0)
 
     phi: fitted on speedups: 1/phi tokens of an attention group are half of the way to the limit.
       [-]
     b, q: sequences of one attention group, and tokens that each verifies. [-]
     T_plain, T_verify: one plain step, and a step of q tokens for each sequence. [s]
     T_fix: host time and launches of a step, which do not grow with its tokens. [s]
-    Limits: 0 for few tokens; at most three quarters of a plain step, and at most what makes every
-      verified token as dear on the device as one of a plain step. Candidates are sampling,
-      rejection, copies of hidden states, padding, and kernels off their tables.
+    Limits: 0 for few tokens; at most what makes every verified token as dear on the device as one
+      of a plain step. Candidates are sampling, rejection, copies of hidden states, padding, and
+      kernels off their tables.
     Source: docs/decisions/0019-rounds-by-tokens.md.
     """
     # Bounded on both sides: verified tokens are never dearer than plain steps, and the kernels are
-    # never made cheaper. 0.75: none, 1 and 1/2 serve laboratories left out as well, within a third
-    # of a point (decision 0019).
-    return np.minimum(
-        phi * b * q / (1 + phi * b * q) * np.maximum(q * T_plain - T_verify - (q - 1) * T_fix, 0),
-        0.75 * T_plain,
-    )
+    # never made cheaper.
+    return phi * b * q / (1 + phi * b * q) * np.maximum(q * T_plain - T_verify - (q - 1) * T_fix, 0)
+
+
+def verify_tokens(c: Floats, B: Floats, q: Floats, T_plain: Floats) -> Floats:
+    """Time that verification takes beyond its kernels as the tokens of a step double.
+
+    T_tokens = c × T_plain × max(log2(B × q / 8), 0)
+
+    c: share of a baseline step for each doubling of the tokens; chosen, not fitted. [-]
+    B, q: sequences of the whole step, and tokens that each verifies. [-]
+    T_plain: one baseline step of B sequences. [s]
+    Limits: 0 up to 8 tokens. For rounds alone: a baseline step is measured as it is, and
+      verification runs other kernels.
+    Source: step times published without an acceptance, docs/decisions/0045-verified-tokens.md.
+    """
+    return c * T_plain * np.maximum(np.log2(B * q / 8), 0)
 
 
 def accepted_length(alpha: Floats, K: Floats) -> Floats:

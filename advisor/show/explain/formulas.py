@@ -46,7 +46,7 @@ BY_SYMBOL: Mapping[Law, tuple[str, tuple[str, ...]]] = {
 """Functions that no one line holds, a sum and an interpolation (docs/model.md writes them out):
 shown as a symbol of their arguments, in order."""
 _FORMS = {laws.p_norm: "p_norm", laws.one_minus_power: "one_minus_power"}
-_NUMPY = {"minimum": "min", "maximum": "max", "log": "log"}
+_NUMPY = {"minimum": "min", "maximum": "max", "log": "log", "log2": "log2"}
 _STRENGTH: Mapping[type[ast.operator], int] = {
     ast.Add: 1,
     ast.Sub: 1,
@@ -431,6 +431,9 @@ def overhead_constant(setup: Setup, symbol: str, name: str, field: str) -> Const
             "eager_per_layer_s": EAGER_SOURCE,
             "between_graphs_s": BETWEEN_SOURCE,
         }.get(field)
+        if field == "verify_per_doubling":
+            source = "chosen for step times from outside: docs/decisions/0045-verified-tokens.md"
+            return ConstantUse(symbol, name, value, unit, "assumed", source)
         return ConstantUse(
             symbol,
             name,

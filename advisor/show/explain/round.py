@@ -188,11 +188,11 @@ def _swept(
         note = f"{factor:.3g} times the model's: {note_text(held.note_at())}"
         return b.given(Title(symbol.lower(), title, symbol, "s", note), value.value * factor)
 
-    if "T_verified" in extra:
-        title = "Verified tokens, by your plain sweep"
-        extra["T_verified"] = scaled(
-            "verify", title, "T_verified_own", extra["T_verified"], verify_factors
-        )
+    for symbol in _VERIFIED:
+        if symbol in extra:
+            title = "Verified tokens, by your plain sweep"
+            swept_symbol = f"{symbol}_own"
+            extra[symbol] = scaled("verify", title, swept_symbol, extra[symbol], verify_factors)
     return (
         scaled("plain", "Plain step, by your plain sweep", "T_plain_own", plain, plain_factors),
         scaled(
@@ -202,6 +202,8 @@ def _swept(
 
 
 _SYMBOL = {"plain": "T_plain", "verify": "T_verify"}
+_VERIFIED: Mapping[str, Law] = {"T_verified": laws.verified, "T_tokens": laws.verify_tokens}
+"""What verifying adds beyond the kernels, by symbol."""
 _READ_FIRST = (
     "speedup",
     "accepted_length",
@@ -236,8 +238,9 @@ def _drafting(b: Builder, point: _Point) -> dict[str, Quantity]:
     accept = overhead_constant(setup, "c_r", "host time of a round", "host_per_round_s")
     title_of_host = Title("round_host", "Accept or reject, host", "T_accept")
     parts["T_accept"] = b.given(title_of_host, accept.value, (accept,))
-    for call in point.of(laws.verified):
-        parts["T_verified"] = point.add(b, call)
+    for symbol, law in _VERIFIED.items():
+        for call in point.of(law):
+            parts[symbol] = point.add(b, call)
     return parts
 
 

@@ -333,6 +333,11 @@ OVERHEADS = {
         "how soon verified tokens are as dear as plain ones",
         "verified_per_token",
     ),
+    "verify_tokens": (
+        "c",
+        "verification's share of a baseline step for each doubling",
+        "verify_per_doubling",
+    ),
 }
 """Constants of no kernel, by law: symbol, name and field of the costs."""
 

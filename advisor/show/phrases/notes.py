@@ -14,7 +14,7 @@ _UNSTATED = (
 )
 _CASES = (
     *("pads", "of_rank", "reduces", "measured", "own", "slower"),
-    *("every_larger_k", "baseline_too", "of_target"),
+    *("every_larger_k", "baseline_too", "of_target", "recurrent"),
 )
 FLAGS: dict[str, tuple[str, str, Any]] = {
     **{name: (name, "known", None) for name in _UNSTATED},
@@ -73,8 +73,19 @@ PHRASES = (
         "graphs_in_pieces",
         "",
         "Each round verifies outside full CUDA graphs: {wait_ms:1} ms more, and drafts without a "
-        "graph. {do} avoids both.",
+        "graph.{pieces_avoided}",
     ),
+    Phrase("pieces_avoided", "do", " {do} avoids both."),
+    Phrase("pieces_avoided", "", ""),
+    Phrase(
+        "graph_mode_unknown",
+        "",
+        "K = {k} at batch {batch} gains {full:x2}x in full CUDA graphs, {in_pieces:x2}x in pieces "
+        "of them. {mode_unsure} may run in pieces: read cudagraph_mode in the engine's start-up "
+        "lines and state it (graph_mode).",
+    ),
+    Phrase("mode_unsure", "recurrent", "A model with recurrent layers"),
+    Phrase("mode_unsure", "", "A server with a table of K"),
     Phrase(
         "graph_missing",
         "",
@@ -212,6 +223,12 @@ PHRASES = (
         "",
         "{cache_kernel}; the 16-bit kernel's rate at {cache} bytes is assumed, as {reached_by} "
         "reaches.",
+    ),
+    Phrase(
+        "sparse_cache_in_16_bits",
+        "",
+        "Sparse attention may take a slow kernel over a 16-bit KV cache: on an H20 it made the "
+        "baseline step 3.3 times as long (SGLang). That is not charged; an fp8 cache avoids it.",
     ),
     Phrase("cache_time_assumed", "", "{cache_kernel}; the 16-bit cache's time is assumed."),
     Phrase(

@@ -78,9 +78,7 @@ def notes(result: RefitResult) -> list[str]:
             "points."
         )
     sentences += [
-        finding.text
-        for finding in (result.repeats, result.shape, result.experts)
-        if finding is not None
+        finding.text for finding in (result.repeats, result.experts) if finding is not None
     ]
     if result.few_layers:
         sentences.append(
