@@ -168,7 +168,7 @@ _OPTION_OF = {
     "engine": ("--engine", "ENGINE"),
     "drafter": ("--drafter", "DRAFTER"),
     "batch_size": ("--batch", "BATCH"),
-    "draft_tokens_k": ("", "K"),
+    "draft_tokens_k": ("--k", "K"),
     "accepted_length": ("--accepted-length", "X@K"),
 }
 """Options that fill a column, and what stands for their values, so that no copied command states

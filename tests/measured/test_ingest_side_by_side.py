@@ -16,6 +16,8 @@ from advisor.measured.ingest.side_by_side import (
     side_by_side,
     side_of,
     told_per_token,
+    two_values,
+    value_and_metric,
 )
 from advisor.measured.points import refit_points
 from advisor.prediction import AdvisorError
@@ -549,3 +551,23 @@ def test_two_columns_of_one_meaning_are_named_as_the_file_calls_them() -> None:
                 b"k1\n1,9,8,7,1.7,2.5,1.8\n"
             ),
         )
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "metric"),
+    [
+        ("52ms", 52, "tpot_ms"),
+        ("0.052 s", 0.052, "tpot_s"),
+        ("1900tok/s", 1900, "any_tok_per_s"),
+        ("31 tok/s/user", 31, "output_tok_per_s_per_user"),
+    ],
+)
+def test_a_typed_value_says_what_it_counts_by_its_unit(
+    text: str, value: float, metric: str
+) -> None:
+    assert value_and_metric(text) == (value, metric)
+    typed = two_values(value, value / 2, metric, {"batch_size": 64, "draft_tokens_k": None})
+    row = read_upload("typed", typed).result.frame.iloc[0]
+    assert row["baseline_value"] == pytest.approx(value)
+    assert (row["metric"], row["batch_size"]) == (metric, 64)
+    assert pd.isna(row["draft_tokens_k"])

@@ -121,7 +121,6 @@ class _Tables(Frozen):
     header_words: dict[str, tuple[str, ...]]
     header_quantities: dict[str, str]
     hints: dict[str, tuple[str, ...]]
-    prose: dict[str, dict[str, tuple[str, ...]]]
 
 
 _FILE = PROFILES / "columns.yaml"

@@ -10,7 +10,6 @@ from advisor.measured.readers import (
     llama_benchy,
     llama_cpp,
     ours,
-    prose,
     sglang,
     step_logs,
     trtllm,
@@ -26,6 +25,5 @@ FORMATS: tuple[Format, ...] = (
     *decode_matrix.FORMATS,
     *ours.PROFILED,
     *step_logs.FORMATS,
-    prose.PROSE,
 )
 """In the order of docs/formats.md; the first of equally good scores wins."""
