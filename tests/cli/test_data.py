@@ -56,6 +56,6 @@ def test_two_numbers_are_a_run_and_one_alone_or_in_another_unit_is_refused(run: 
     assert json.loads(ms) == json.loads(s)
     assert json.loads(ms)["verdict"] == "unexplained"
     for wrong in (("--without", "52ms"), ("--without", "52ms", "--with", "61tok/s"), ()):
-        assert run("diagnose", *wrong, *run_of)[0] == 1
+        assert run("diagnose", *wrong, *run_of)[0] == 2
     for value in ("52", "ms", "5 2ms", "1,900tok/s", "52 minutes"):
-        assert run("diagnose", "--without", value, "--with", "61ms")[0] == 1
+        assert run("diagnose", "--without", value, "--with", "61ms")[0] == 2
