@@ -7,12 +7,11 @@ import pandas as pd
 import pytest
 
 from advisor.measured.ingest.read import read_given, read_upload
-from advisor.measured.ingest.remap import own_headers, targets
+from advisor.measured.ingest.remap import IGNORE, own_headers, targets
 from advisor.measured.ingest.rows import Measured, resolve_names, with_given
 from advisor.measured.ingest.side_by_side import (
     METRICS,
     metric_name,
-    rate_counted,
     side_by_side,
     side_of,
     told_per_token,
@@ -167,15 +166,6 @@ def test_a_metric_goes_by_our_name_or_its_own_where_that_says_a_time_or_a_rate()
     ]
 
 
-def test_rates_that_fall_over_the_batches_are_of_one_request_and_equal_ones_tell_nothing():
-    frame = pd.DataFrame({"batch_size": [8, 1, 4, 2], "baseline_value": [70.0, 90.0, 60.0, 95.0]})
-    assert rate_counted(frame) == "output_tok_per_s_per_user"
-    assert rate_counted(frame.assign(baseline_value=[70.0, 60.0, 95.0, 90.0])) == "output_tok_per_s"
-    assert rate_counted(frame.head(2)) == "output_tok_per_s_per_user"
-    assert rate_counted(frame.head(1)) is None
-    assert rate_counted(frame.assign(baseline_value=70.0)) is None
-
-
 def test_rates_of_one_request_become_times_per_token():
     frame = rows_of(wide("baseline tok/s/user", "eagle3 tok/s/user")).result.frame
     assert frame["speedup"].to_numpy(float) == pytest.approx(np.divide(SPEC_MS, PLAIN_MS))
@@ -224,7 +214,7 @@ def test_the_form_preselects_the_plain_time_as_plain():
         item.theirs: item.ours
         for item in own_headers("x.csv", b"users,plain tpot ms p50,k\n1,6,3\n")
     }
-    assert alone["plain tpot ms p50"] == "baseline_tpot_ms", "never the time of a row with drafts"
+    assert alone["plain tpot ms p50"] == IGNORE, "never the time of a row with drafts"
     assert set(found.values()) <= set(targets())
 
 

@@ -32,6 +32,7 @@ from advisor.measured.ingest.columns import (
 )
 from advisor.measured.ingest.remap import (
     IGNORE,
+    UnreadColumnsError,
     fill_mapped,
     near_miss,
     rename_headers,
@@ -300,7 +301,8 @@ def detect(sample: Sample) -> Format:
         )
     near = near_miss(sample)
     if near:
-        raise AdvisorError(f"{sample.name} is not recognised: {near}")
+        reason, maps = near
+        raise UnreadColumnsError(f"{sample.name} is not recognised: {reason}", maps)
     raise AdvisorError(
         f"{sample.name} is not recognised: {_seen(sample)}; expected a benchmark's own result "
         "file (docs/formats.md lists them) or a table with a line of headers, or say --map "

@@ -313,18 +313,6 @@ def likely_pair(header: str) -> list[str]:
     ]
 
 
-def rate_counted(frame: pd.DataFrame) -> str | None:
-    """Likely metric of open pairs of rates: of one request where they fall as the batch grows, else
-    of all."""
-    rows = frame.dropna(subset=["batch_size", "baseline_value"]).sort_values("batch_size")
-    if len(rows) < 2:
-        return None
-    first, last = rows["baseline_value"].astype(float).iloc[[0, -1]]
-    if first == last:
-        return None
-    return "output_tok_per_s_per_user" if last < first else "output_tok_per_s"
-
-
 def side_of(header: str) -> str:
     """Side that a header names, `plain` or `spec`. Empty for neither."""
     return _taken_apart(0, header).side

@@ -386,7 +386,7 @@ def fill_from_bar(scenario: Scenario) -> None:
         name: value for name, value in guesses.items() if value is not None and name not in likely
     }
     # A guess from the name of a column is asked about, with the guess filled in.
-    if not told_per_token(read.frame) or "_per_s" in str(taken.get("metric")):
+    if not told_per_token(read.frame):
         taken.pop("metric", None)
     header = header_in(read, "sd_value")
     if header and not says_k(header) and taken.pop("draft_tokens_k", None):
