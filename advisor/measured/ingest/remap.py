@@ -31,7 +31,6 @@ from advisor.measured.ingest.side_by_side import (
     IGNORED,
     METRICS,
     SIDES,
-    likely_pair,
     own_header,
     side_by_side,
 )
@@ -45,7 +44,6 @@ IGNORE = "ignore"
 """What a column is read as that takes no part."""
 FIRST_ROWS = 3
 _SHOWN_UNITS = ("s", "ms", "us")
-_HINTS = {word: column for column, words in SAID.hints.items() for word in words}
 
 
 @dataclass(frozen=True)
@@ -269,29 +267,22 @@ def targets(kind: TableKind = "points") -> list[str]:
 
 
 def likely_targets(item: Header, kind: TableKind = "points") -> list[str]:
-    """Headers of `targets` that a column's cells can be, likely meanings of its own first, then
-    IGNORE."""
-    offered = targets(kind)
-    words = set(header_key(item.theirs).split("_"))
-    near = [
-        item.ours,
-        item.native or IGNORE,
-        *(likely_pair(item.theirs) if kind == "points" else ()),
-    ]
-    near += [_HINTS[word] for word in sorted(words) if word in _HINTS]
-    near += [
-        name
-        for name in offered
-        if words & set(name.split("_")) - {"per", "s", "ms", "us", "n", "kind", "id", "tokens"}
-    ]
-    timed = {unit for unit in _SHOWN_UNITS if unit in words}
-    fits = (
-        name for name in near if not timed or name.rpartition("_")[2] not in {*_SHOWN_UNITS} - timed
+    """Headers of `targets` that a column's cells can be: its own, those that share its words, the
+    rest. IGNORE stands before those that share none."""
+    words = {*header_key(item.theirs).split("_")}
+
+    def apart(name: str) -> float:
+        shared = words & ({*name.split("_")} | {*SAID.hints.get(name, ())})
+        return float("-inf") if name == item.ours != IGNORE else -len(shared)
+
+    return sorted(
+        (
+            name
+            for name in targets(kind)
+            if name in (IGNORE, item.ours) or _can_be(name, item.cells, kind)
+        ),
+        key=apart,
     )
-    likely = dict.fromkeys([name for name in fits if name in offered and name != IGNORE] + offered)
-    return [
-        name for name in likely if name in (IGNORE, item.ours) or _can_be(name, item.cells, kind)
-    ]
 
 
 def _can_be(target: str, cells: Sequence[str], kind: TableKind) -> bool:
@@ -495,20 +486,21 @@ def _guess(header: str, cells: Sequence[str], kind: TableKind, taken: set[str]) 
     that it says. IGNORE without one."""
     words = set(header_key(header).split("_"))
     units = sorted(words & {*_SHOWN_UNITS})
-    said = words - {*units, *SAID.beside}
+    speaking = words - {*units, *SAID.beside}
     fits = []
     for column in COLUMNS[kind].values():
         stem = column.name.removesuffix("_s") if column.unit == "s" else column.name
         named = [{*name.split("_")} for name in (stem, *column.aliases)]
         whole = [name for name in named if name <= words and not name <= {*SAID.beside}]
         hinted = words & {*SAID.hints.get(column.name, ())}
-        ours = (
-            (f"{stem}_{units[0]}" if len(units) == 1 else "") if column.unit == "s" else column.name
-        )
-        is_whole = bool(whole or hinted) and said <= hinted.union(*whole)
+        target = column.name
+        if column.unit == "s":
+            target = f"{stem}_{units[0]}" if len(units) == 1 else ""
+        is_whole = bool(whole or hinted) and speaking <= hinted.union(*whole)
         in_unit = column.unit == "s" or {*units} <= {*column.unit.split("/")[1:]}
-        if is_whole and in_unit and ours and ours not in taken and _all_can_be(ours, cells, kind):
-            fits.append(ours)
+        fresh = target and target not in taken
+        if is_whole and in_unit and fresh and _all_can_be(target, cells, kind):
+            fits.append(target)
     return fits[0] if len(fits) == 1 else IGNORE
 
 

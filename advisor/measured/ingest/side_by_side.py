@@ -296,23 +296,6 @@ def metrics_in_unit(header: str) -> list[str]:
     ]
 
 
-def likely_pair(header: str) -> list[str]:
-    """Our headers of a pair that a header may mean, by its side, unit and quantity. Empty where it
-    says none."""
-    parsed = _taken_apart(0, header)
-    if not (parsed.side or parsed.unit or parsed.kind):
-        return []
-    metrics = [
-        name for name in metrics_in_unit(header) if not parsed.kind or name.startswith(parsed.kind)
-    ]
-    sides = {"plain": ["baseline"], "spec": ["sd"]}.get(parsed.side, list(SIDES))
-    return [
-        f"{side}_{name}"
-        for name in sorted(metrics, key=lambda name: "user" not in name)
-        for side in sides
-    ]
-
-
 def side_of(header: str) -> str:
     """Side that a header names, `plain` or `spec`. Empty for neither."""
     return _taken_apart(0, header).side
