@@ -490,8 +490,8 @@ def _guess(header: str, cells: Sequence[str], kind: TableKind, taken: set[str]) 
     fits = []
     for column in COLUMNS[kind].values():
         stem = column.name.removesuffix("_s") if column.unit == "s" else column.name
-        named = [{*name.split("_")} for name in (stem, *column.aliases)]
-        whole = [name for name in named if name <= words and not name <= {*SAID.beside}]
+        word_sets = [{*name.split("_")} for name in (stem, *column.aliases)]
+        whole = [name for name in word_sets if name <= words and not name <= {*SAID.beside}]
         hinted = words & {*SAID.hints.get(column.name, ())}
         target = column.name
         if column.unit == "s":
