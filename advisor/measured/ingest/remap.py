@@ -603,8 +603,6 @@ def _found(record: Mapping[str, Any], wanted: str) -> str:
 
 
 _SAY = "Say what yours mean with --map theirs=ours"
-_NEEDED = 3
-"""Columns of ours that make a table one of runs. [-]"""
 
 
 def _near_columns(
@@ -630,13 +628,11 @@ def _near_columns(
         f"{name} ({ours})" if name != ours else name for ours, name in list(known.items())[:_SHOWN]
     )
     measured = SAID.measured["points"]
-    lacks = (
-        []
-        if any(name in known for name in measured)
-        else ["a measurement (speedup, tpot_ms, step_time_ms or a rate)"]
-    )
-    if len(known) < _NEEDED:
-        lacks.append(f"at least three {what}s that are understood")
+    needs = {
+        "a measurement (speedup, tpot_ms, step_time_ms or a rate)": measured,
+        "the batch (batch_size)": ("batch_size",),
+    }
+    lacks = [words for words, columns in needs.items() if known.keys().isdisjoint(columns)]
     untimed = bare_times(names)
     unit = (
         (

@@ -49,7 +49,8 @@ def detect_template(sample: Sample) -> float:
     header = table_header(sample)
     columns = _understood(header)
     exact = {header_key(cell) for cell in header} & columns
-    if len(columns) < _MIN_COLUMNS or not columns & set(MEASURED_COLUMNS["points"]):
+    enough = len(columns) >= _MIN_COLUMNS or "batch_size" in columns
+    if not enough or not columns & set(MEASURED_COLUMNS["points"]):
         return 0.0
     return 0.9 if len(exact) >= _MIN_COLUMNS else 0.6
 
