@@ -14,7 +14,6 @@ from advisor.answers.diagnosis.facts import read_servers
 from advisor.measured.ingest.read import detect
 from advisor.measured.ingest.upload import Sample, open_upload
 from advisor.prediction import AdvisorError
-from advisor.text import number_of
 
 Kind = Literal["benchmark", "server", "config", "trace", "loads", "acceptance", "power"]
 KIND_NAMES: dict[Kind, str] = {
@@ -56,16 +55,6 @@ def kind_of(name: str, data: bytes) -> Kind:
     if sample.kind == "text":
         return _of_text(text, sample)
     return "benchmark" if sample.kind == "parquet" else _of_json(sample)
-
-
-def is_prose(text: str) -> bool:
-    """Whether a text holds neither JSON nor a row of a table below a first line."""
-    rows = [re.split(r"[,;\t|]", line) for line in text.strip().splitlines()[1:]]
-    table = any(len(row) > 1 and any(number_of(cell) is not None for cell in row) for row in rows)
-    if table or text.lstrip().startswith(("{", "[")):
-        return False
-    data = text.encode("utf-8", errors="replace")
-    return kind_of("text", data) == "benchmark" and not _is_benchmark(open_upload("text", data))
 
 
 def _of_json(sample: Sample) -> Kind:

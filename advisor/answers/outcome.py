@@ -8,7 +8,7 @@ said follows from FLAGS, in show/phrases/answer.py.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -398,22 +398,6 @@ def _flip_facts(advice: Advice) -> dict[str, Any]:
 
 def _engine_name(engine_id: str) -> str | None:
     return next((profile.name for profile in engines() if profile.id == engine_id), None)
-
-
-def with_tried(outcome: Outcome, row: DraftRow) -> Outcome:
-    """The record with the figures of another draft length at the same batch."""
-    return replace(
-        outcome,
-        tried=row.n_draft,
-        speedup=row.speedup,
-        low=row.speedup_low,
-        high=row.speedup_high,
-        chance=row.p_gain,
-        best_share=row.p_best,
-        loss=row.expected_loss,
-        tried_in_limit=row.meets_limit,
-        slow_ms=row.tpot_s * row.speedup / row.speedup_low * 1e3,
-    )
 
 
 def _limit_facts(advice: Advice) -> dict[str, Any]:

@@ -43,6 +43,7 @@ from advisor.cli.measured_files import (
 from advisor.cli.own import assume, read_config
 from advisor.measured.ingest.acceptance import rates_from_list, read_acceptance_file
 from advisor.measured.ingest.columns import DOCUMENT_OF
+from advisor.measured.ingest.side_by_side import two_values, value_and_metric
 from advisor.measured.ingest.traces import LayerCounts, layer_counts, read_traces
 from advisor.measured.measurements import sweeps
 from advisor.measured.store_build import build as build_store
@@ -318,9 +319,9 @@ _SHOWN_RUNS = 3
 
 
 @click.command()
-@click.argument(
-    "paths", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE..."
-)
+@click.argument("paths", type=click.Path(path_type=Path), nargs=-1, metavar="[FILE...]")
+@click.option("--without", metavar="VALUE", help="Time per token or rate without drafts: 52ms.")
+@click.option("--with", "with_drafts", metavar="VALUE", help="The same with drafts: 61ms.")
 @reading_options("values", "columns", "accepted_length")
 @click.option(
     "--all", "show_all", is_flag=True, help="List every rule, also those that passed or lack data."
@@ -328,6 +329,8 @@ _SHOWN_RUNS = 3
 @out.json_option()
 def diagnose(
     paths: Sequence[Path],
+    without: str | None,
+    with_drafts: str | None,
     values: Sequence[str],
     columns: Sequence[str],
     show_all: bool,
@@ -338,7 +341,8 @@ def diagnose(
 
     FILE: benchmark results of any known tool, the server's launch line, its printed arguments and
     its log, in any mixture; a plain run (K = 0) beside the speculative one tells most. `-` reads
-    standard input. A rule that lacks data says what to collect.
+    standard input. --without and --with give two numbers in place of a result file, or beside a
+    launch line. A rule that lacks data says what to collect.
     """
     form = "column=value, e.g. --set draft_tokens_k=3"
     column_values = of_gpus(options.pop("gpu_count"))
@@ -361,6 +365,9 @@ def diagnose(
         for number, path in enumerate(paths)
         for data in [read_bytes(path)]
     ]
+    files += _typed_run(without, with_drafts)
+    if not files:
+        raise AdvisorError("nothing to diagnose: give FILE, or --without 52ms and --with 61ms")
     diagnosis = diagnosed(files, column_values, mapped(columns), configs)
     if diagnosis.unsaid == ("drafter",) and column_values.get("model_id") in model_ids():
         column_values["drafter"] = usual_drafter(column_values["model_id"])
@@ -372,6 +379,19 @@ def diagnose(
     view = view_of(diagnosis)
     _print(view, show_all)
     _print_next(view, paths, options)
+
+
+def _typed_run(without: str | None, with_drafts: str | None) -> list[UserFile]:
+    """The table of a value without drafts and one with them. Empty where neither is given."""
+    if without is None and with_drafts is None:
+        return []
+    if without is None or with_drafts is None:
+        raise AdvisorError("--without and --with go together, as in --without 52ms --with 61ms")
+    baseline, metric = value_and_metric(without)
+    drafting, other_metric = value_and_metric(with_drafts)
+    if metric != other_metric:
+        raise AdvisorError(f"--without {without} and --with {with_drafts} are not in one unit")
+    return [UserFile("--without, --with", two_values(baseline, drafting, metric, {}))]
 
 
 def _print_next(view: DiagnosisView, paths: Sequence[Path], options: dict[str, str | None]) -> None:

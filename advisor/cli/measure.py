@@ -24,7 +24,7 @@ from advisor.cli.asked import given_acceptance, refit_note, retyped, scenario_wo
 from advisor.measured.ingest.acceptance import rates_from_list
 from advisor.measured.ingest.columns import DOCUMENT_OF
 from advisor.measured.ingest.read import GivenRows
-from advisor.measured.ingest.remap import own_headers
+from advisor.measured.ingest.remap import UnreadColumnsError, map_words, own_headers
 from advisor.measured.ingest.result import csv_of, measured_length, open_questions
 from advisor.measured.ingest.rows import NAME_COLUMNS, Measured, combine
 from advisor.measured.points import Point, Refused, judged_rows, refit_points
@@ -143,13 +143,11 @@ def _read_all(paths: Sequence[Path], *given: Any) -> tuple[list[Measured], list[
     that says so."""
     try:
         return reading.read_all(reading.files_in(paths), *given)
-    except AdvisorError as error:
-        reason, _, maps = str(error).partition(", e.g. --map ")
-        if not maps:
+    except UnreadColumnsError as error:
+        if not error.maps:
             raise
-        raise AdvisorError(
-            f"{reason}, as you mean them: `advisor {_command()} --map {maps}`"
-        ) from error
+        command = _command(*map_words(error.maps))
+        raise AdvisorError(f"{error.reason}, as you mean them: `advisor {command}`") from error
 
 
 def _command(*more: str) -> str:
@@ -165,18 +163,15 @@ def _lacks(rows: Measured, paths: Sequence[Path]) -> list[str]:
     value."""
     lacks = {item.name: item.prefill for item in rows.result.missing if item.needed}
     files = [path for path in reading.files_in(paths) if lacks and str(path) != "-"]
-    headers = [
-        header
-        for path in files
-        for header in own_headers(path.name, reading.read_bytes(path))
-        if not header.native
-    ]
-    alike = {header.ours: header.theirs for header in headers if header.ours in lacks}
-    maps = [word for ours, theirs in alike.items() for word in ("--map", f"{theirs}={ours}")]
-    return [
-        *maps,
-        *reading.lacking_words({name: guess for name, guess in lacks.items() if name not in alike}),
-    ]
+    headers = [own_headers(path.name, reading.read_bytes(path)) for path in files]
+    guesses = [{item.theirs: item.ours for item in each if not item.native} for each in headers]
+    alike = {
+        theirs: ours
+        for theirs, ours in next(iter(guesses), {}).items()
+        if ours in lacks and all(other.get(theirs) == ours for other in guesses)
+    }
+    others = {name: guess for name, guess in lacks.items() if name not in alike.values()}
+    return [*map_words(alike), *reading.lacking_words(others)]
 
 
 def _say_borrowed(points: Sequence[Point]) -> None:

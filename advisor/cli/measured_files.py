@@ -25,7 +25,6 @@ from advisor.measured.ingest.columns import (
     MAX_DRAFT_TOKENS,
     drafter_name,
     lacks_document,
-    match_header,
 )
 from advisor.measured.ingest.own import OwnDocument, known_ids, own_document, own_frame, own_rows
 from advisor.measured.ingest.read import GivenRows, read_given, read_upload
@@ -168,7 +167,7 @@ _OPTION_OF = {
     "engine": ("--engine", "ENGINE"),
     "drafter": ("--drafter", "DRAFTER"),
     "batch_size": ("--batch", "BATCH"),
-    "draft_tokens_k": ("", "K"),
+    "draft_tokens_k": ("--k", "K"),
     "accepted_length": ("--accepted-length", "X@K"),
 }
 """Options that fill a column, and what stands for their values, so that no copied command states
@@ -508,26 +507,13 @@ def _completed(rows: Measured, file: Path, values: Sequence[str], run_options: O
 def read_measured(files: Sequence[Path], plain: bool = False) -> pd.DataFrame:
     """Served runs of several files as one table of points. Raises AdvisorError for kernel tables.
 
-    plain : runs without speculation, whose table need not say K = 0 where all its columns are ours.
+    plain : runs without speculation, whose table need not say K = 0.
     """
-    if plain and (data := _with_k(read_bytes(files[0]))):
-        return resolve_names(read_upload(files[0].name, data)).result.frame
-    rows = combine(read_all(files, (), (), Own())[0])
+    values = ["draft_tokens_k=0"] if plain else []
+    rows = combine(read_all(files, values, (), Own())[0])
     if rows.kind != "points":
         raise AdvisorError(f"{rows.file_name} holds kernel times; give served runs")
     return rows.result.frame
-
-
-def _with_k(data: bytes) -> bytes:
-    """A CSV that lacks a column of K alone, with one of zeros. Empty for any other file."""
-    head, *rows = data.decode("utf-8-sig", errors="replace").splitlines() or [""]
-    mark = max(",;\t", key=head.count)
-    matches = [match_header(name, "points") for name in head.split(mark)]
-    if None in matches or "draft_tokens_k" in {match[0] for match in matches if match}:
-        return b""
-    return "\n".join(
-        [f"{head}{mark}draft_tokens_k", *(f"{row}{mark}0" for row in rows if row)]
-    ).encode()
 
 
 def mapped(columns: Sequence[str]) -> dict[str, str]:

@@ -512,6 +512,10 @@ def judged_rows() -> pd.DataFrame:
     return rows.reset_index(drop=True)
 
 
+_TOKEN_TIMES = {"tpot_ms": 1e-3, "tpot_s": 1.0}
+"""Metrics that are times per token, and the seconds of their unit. [s]"""
+
+
 def measured_times(row: Mapping[str, Any]) -> tuple[float, float]:
     """Seconds for one output token of one sequence without and with speculation, as a row prints
     them.
@@ -529,8 +533,8 @@ def _time_s(row: Mapping[str, Any], value: float | None) -> float:
     sequences = number(row, "batch_size") or np.nan
     if not value:
         return float("nan")
-    if metric == "tpot_ms":
-        return value / 1000.0
+    if metric in _TOKEN_TIMES:
+        return value * _TOKEN_TIMES[metric]
     if metric == "request_latency_s":
         return value / (number(row, "output_tokens") or np.nan)
     if metric in _PER_SEQUENCE:

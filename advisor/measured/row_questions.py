@@ -68,7 +68,7 @@ PREFILL_METRICS = {
 }
 """Metrics in which a prompt's prefill is paid: throughput, and by Little's law the latency of whole
 requests (a batch over its throughput)."""
-_DECODE_METRICS = {"tpot_ms", "decode_tok_per_s_per_user", "output_tok_per_s_per_user"}
+_DECODE_METRICS = {"tpot_ms", "tpot_s", "decode_tok_per_s_per_user", "output_tok_per_s_per_user"}
 """Metrics of one request between its first token and its last, in which it waits for the prompts of
 all others."""
 _ONE_PROMPT = ("llm_decode_bench",)

@@ -20,6 +20,7 @@ from advisor.answers.diagnosis.physics import all_rules
 from advisor.answers.diagnosis.quantities import quantity
 from advisor.answers.diagnosis.runs import UserFile, UserInput, read_runs
 from advisor.answers.engines.config import mended_line
+from advisor.measured.ingest.side_by_side import two_values
 from advisor.prediction import AdvisorError
 from advisor.show.words.diagnosis import diagnosis_document, view_of
 from tests.answers.console_runs import DRAFTED, PLAIN, block, launch, of_files
@@ -668,9 +669,8 @@ def test_few_accepted_drafts_are_no_misconfigured_engine() -> None:
 def test_two_numbers_rule_nothing_out_that_they_do_not_tell() -> None:
     """Neither how requests arrived, nor their prompts, nor the engine's release stands in one
     sentence."""
-    told = UserFile(
-        "pasted", b"batch 32: 2,210 tokens/s without, 1,980 tokens/s with K=3 on one H200"
-    )
+    settings = {"batch_size": 32, "draft_tokens_k": 3, "gpu_count": 1}
+    told = UserFile("typed", two_values(2210, 1980, "any_tok_per_s", settings))
     known = {
         "hardware_id": "h200-sxm",
         "model_id": "qwen3-30b-a3b",
@@ -709,17 +709,17 @@ def test_two_numbers_rule_nothing_out_that_they_do_not_tell() -> None:
 def test_a_limit_that_no_line_raises_is_suspected_first(
     engine: str, batch: int, line: bytes, suspected: bool
 ) -> None:
-    told = (
-        line
-        + f"1,900 tokens/s without, 1,450 tokens/s with MTP K=1 at concurrency {batch}".encode()
-    )
+    settings = {"batch_size": batch, "draft_tokens_k": 1}
+    told = two_values(1900, 1450, "any_tok_per_s", settings)
+    lines = [UserFile("pasted", line)] if line else []
     known = {
+        "drafter": "mtp",
         "hardware_id": "h200-sxm",
         "gpu_count": "8",
         "model_id": "deepseek-v3",
         "engine": engine,
     }
-    sentence = diagnose([UserFile("pasted", told)], known).sentence
+    sentence = diagnose([*lines, UserFile("typed", told)], known).sentence
     assert (
         "SGLang admits 48 requests unless --max-running-requests says 64" in sentence
     ) == suspected

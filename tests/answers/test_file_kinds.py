@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.answers.file_kinds import KIND_NAMES, is_prose, kind_of
+from advisor.answers.file_kinds import KIND_NAMES, kind_of
 from advisor.measured.ingest.read import read_upload
 from advisor.measured.ingest.traces import read_traces
 from advisor.predict.scenario import read_loads
@@ -96,18 +96,3 @@ def test_a_file_goes_by_its_content_and_nothing_raises(name: str, data: bytes, k
 def test_the_readers_agree_with_the_kinds_of_arrays() -> None:
     assert read_traces([("trace.npz", packed(a=(4, 2, 8), b=(5, 2, 8)))]).sequences
     assert read_loads("loads.npy", array((24, 32))).shape == (24, 32)
-
-
-@pytest.mark.parametrize(
-    ("text", "prose"),
-    [
-        ("We got slower after switching on MTP with K = 3, at batch 64, on 8 GPUs.", True),
-        ("hello\nthere, 64 users", True),
-        ("users,tps\n64,30.1", False),
-        ("vllm serve m --max-num-seqs 4", False),
-        ('{"output_throughput": 5}', False),
-        ("0.8, 0.6, 0.4", False),
-    ],
-)
-def test_prose_is_told_from_a_table_and_from_a_launch_line(text: str, prose: bool) -> None:
-    assert is_prose(text) is prose

@@ -46,3 +46,16 @@ def test_a_length_given_at_its_k_is_that_of_the_runs_with_drafts(run: Run, tmp_p
     _, out, _ = run("diagnose", file, *run_of, "--accepted-length", "2.1@3")
     assert "K = 3 at batch 32 loses 14%: measured 0.86x" in flat(out)
     assert "--accepted-length 2.1@3" in out.partition("Next:")[2]
+
+
+def test_two_numbers_are_a_run_and_one_alone_or_in_another_unit_is_refused(run: Run) -> None:
+    run_of = ("--k", "3", "--batch", "64", "--gpus", "8xH200", "--model", "deepseek-v3")
+    run_of += ("--drafter", "mtp", "--engine", "vllm", "--json")
+    pairs = (("52ms", "61ms"), ("0.052 s", "0.061 s"))
+    ms, s = (run("diagnose", "--without", a, "--with", b, *run_of)[1] for a, b in pairs)
+    assert json.loads(ms) == json.loads(s)
+    assert json.loads(ms)["verdict"] == "unexplained"
+    for wrong in (("--without", "52ms"), ("--without", "52ms", "--with", "61tok/s"), ()):
+        assert run("diagnose", *wrong, *run_of)[0] == 2
+    for value in ("52", "ms", "5 2ms", "1,900tok/s", "52 minutes"):
+        assert run("diagnose", "--without", value, "--with", "61ms")[0] == 2

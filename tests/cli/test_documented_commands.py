@@ -248,18 +248,7 @@ RUN = [
 ]
 
 
-HELD_BACK = pytest.mark.xfail(
-    strict=True, reason="the gate of a refit asks about a right file whose steps are 2 ms longer"
-)
-
-
-@pytest.mark.parametrize(
-    ("text", "where"),
-    [
-        pytest.param(text, where, id=where, marks=HELD_BACK if text.startswith("fit ") else ())
-        for text, where in RUN
-    ],
-)
+@pytest.mark.parametrize(("text", "where"), RUN, ids=[where for _, where in RUN])
 def test_a_documented_command_runs(
     text: str, where: str, kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:

@@ -142,7 +142,7 @@ def test_a_deep_link_with_a_page_s_setting_opens_there_and_survives_other_pages_
 def test_paste_a_slow_run_and_read_what_to_change(page: Any, app_url: str) -> None:
     page.goto(f"{app_url}/measure?{Scenario(acceptance='2.4@3').to_query()}")
     page.get_by_role("button", name="Paste text").click()
-    box = page.get_by_label("Launch line, log, console block, CSV, JSON, rates, or a sentence")
+    box = page.get_by_label("Launch line, log, console block, CSV, JSON or rates")
     box.fill((ROOT / "tests/fixtures/diagnosis/misconfigured.txt").read_text())
     box.press("Control+Enter")
     page.get_by_role("heading", name="The engine is misconfigured").wait_for()

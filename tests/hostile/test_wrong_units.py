@@ -129,7 +129,7 @@ def test_a_factor_on_all_times_moves_the_baseline_step_further_than_an_engine_ex
     frame = synthetic_points((1, 4, 16, 64), (0, 1, 3), quantity="tpot_s", hardware_id="mi300x")
     answer = refit(frame.assign(tpot_s=1.6 * frame["tpot_s"]))
     assert any("The baseline step would go from" in text for text in answer.reasons_against)
-    assert answer.baseline.moves.max() > MAX_BASELINE_MOVE
+    assert np.median(answer.baseline.moves) > MAX_BASELINE_MOVE
     at = answer.baseline.furthest
     assert f"{1e3 * answer.baseline.after_s[at]:.3g} ms" in sentence(answer)
 

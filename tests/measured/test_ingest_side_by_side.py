@@ -7,15 +7,16 @@ import pandas as pd
 import pytest
 
 from advisor.measured.ingest.read import read_given, read_upload
-from advisor.measured.ingest.remap import own_headers, targets
+from advisor.measured.ingest.remap import IGNORE, own_headers, targets
 from advisor.measured.ingest.rows import Measured, resolve_names, with_given
 from advisor.measured.ingest.side_by_side import (
     METRICS,
     metric_name,
-    rate_counted,
     side_by_side,
     side_of,
     told_per_token,
+    two_values,
+    value_and_metric,
 )
 from advisor.measured.points import refit_points
 from advisor.prediction import AdvisorError
@@ -165,15 +166,6 @@ def test_a_metric_goes_by_our_name_or_its_own_where_that_says_a_time_or_a_rate()
     ]
 
 
-def test_rates_that_fall_over_the_batches_are_of_one_request_and_equal_ones_tell_nothing():
-    frame = pd.DataFrame({"batch_size": [8, 1, 4, 2], "baseline_value": [70.0, 90.0, 60.0, 95.0]})
-    assert rate_counted(frame) == "output_tok_per_s_per_user"
-    assert rate_counted(frame.assign(baseline_value=[70.0, 60.0, 95.0, 90.0])) == "output_tok_per_s"
-    assert rate_counted(frame.head(2)) == "output_tok_per_s_per_user"
-    assert rate_counted(frame.head(1)) is None
-    assert rate_counted(frame.assign(baseline_value=70.0)) is None
-
-
 def test_rates_of_one_request_become_times_per_token():
     frame = rows_of(wide("baseline tok/s/user", "eagle3 tok/s/user")).result.frame
     assert frame["speedup"].to_numpy(float) == pytest.approx(np.divide(SPEC_MS, PLAIN_MS))
@@ -222,7 +214,7 @@ def test_the_form_preselects_the_plain_time_as_plain():
         item.theirs: item.ours
         for item in own_headers("x.csv", b"users,plain tpot ms p50,k\n1,6,3\n")
     }
-    assert alone["plain tpot ms p50"] == "baseline_tpot_ms", "never the time of a row with drafts"
+    assert alone["plain tpot ms p50"] == IGNORE, "never the time of a row with drafts"
     assert set(found.values()) <= set(targets())
 
 
@@ -549,3 +541,23 @@ def test_two_columns_of_one_meaning_are_named_as_the_file_calls_them() -> None:
                 b"k1\n1,9,8,7,1.7,2.5,1.8\n"
             ),
         )
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "metric"),
+    [
+        ("52ms", 52, "tpot_ms"),
+        ("0.052 s", 0.052, "tpot_s"),
+        ("1900tok/s", 1900, "any_tok_per_s"),
+        ("31 tok/s/user", 31, "output_tok_per_s_per_user"),
+    ],
+)
+def test_a_typed_value_says_what_it_counts_by_its_unit(
+    text: str, value: float, metric: str
+) -> None:
+    assert value_and_metric(text) == (value, metric)
+    typed = two_values(value, value / 2, metric, {"batch_size": 64, "draft_tokens_k": None})
+    row = read_upload("typed", typed).result.frame.iloc[0]
+    assert row["baseline_value"] == pytest.approx(value)
+    assert (row["metric"], row["batch_size"]) == (metric, 64)
+    assert pd.isna(row["draft_tokens_k"])

@@ -552,3 +552,18 @@ def test_sglang_with_data_parallel_attention_counts_its_gpus_once() -> None:
     ]
     assert rows[0]["captured"] == 0
     assert pd.isna(rows[1]["captured"])
+
+
+def test_replies_of_llama_cpp_give_accepted_length_and_k_by_their_timings():
+    lines = (FOLDER / "llama_cpp_constructed.jsonl").read_text().splitlines()
+    replies = [json.loads(line) for line in lines]
+    plain, drafting, cut_short = read(replies).frame.to_dict("records")
+    assert pd.isna(plain["draft_tokens_k"])  # a server that drafted nothing may have been able to
+    assert plain["tpot_s"] == pytest.approx(2.04 / 255)
+    assert drafting["accepted_length"] == pytest.approx(255 / (255 - 151))
+    assert drafting["step_time_s"] == pytest.approx(1.53 / (255 - 151))
+    assert (drafting["draft_tokens_k"], cut_short["draft_tokens_k"]) == (3, 3)
+    replies[2]["timings"]["draft_n"] = 70  # rounds of fewer drafts than the server allows
+    assert pd.isna(read(replies).frame["draft_tokens_k"].iloc[2])
+    replies[1]["timings"]["predicted_ms"] = "soon"
+    assert read(replies).rejects["line"].tolist() == [2]

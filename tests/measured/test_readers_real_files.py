@@ -115,9 +115,9 @@ def test_a_near_miss_names_what_it_has_and_what_it_lacks() -> None:
         read_upload("own.csv", b"batch_size,users\n1,2\n")
     with pytest.raises(
         AdvisorError,
-        match=r"lacks at least three fields that are understood; not understood: hello",
+        match=r"lacks the batch \(batch_size\); not understood: hello",
     ):
-        read({"bs": 4, "tpot": 8.0, "hello": 1})
+        read({"k": 4, "tpot": 8.0, "hello": 1})
 
 
 def test_a_mapping_adds_to_what_a_tool_s_reader_takes_and_wins_over_it() -> None:

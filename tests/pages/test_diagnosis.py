@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -12,7 +13,6 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from advisor.answers.advice import advise
-from advisor.predict.scenario import Scenario
 from tests.answers.console_runs import block, launch
 from tests.pages.app_page import live, opened, press, texts
 from tests.pages.test_uploads import upload, zone
@@ -35,6 +35,16 @@ def diagnosed(test: AppTest, text: str = "") -> AppTest:
     test.text_area(key="drop_text").set_value(text)
     press(test, "read_drop_text")
     return test
+
+
+def typed(test: AppTest, metric: str, *values: float | None, k: int = 3) -> AppTest:
+    """Type a value without and one with speculation, the batch and K, and have them read."""
+    names = ("without", "with", "batch_size")
+    for name, value in zip(names, values, strict=True):
+        test.number_input(key=f"value_{name}").set_value(value)
+    test.number_input(key="value_draft_tokens_k").set_value(k)
+    test.selectbox(key="value_metric").set_value(metric)
+    return press(test, "read_values")
 
 
 def fixes(test: AppTest) -> list[str]:
@@ -69,57 +79,6 @@ def test_a_pasted_run_gets_its_sentence_a_card_with_the_fix_and_its_prediction()
     assert not test.error
 
 
-def test_a_complaint_without_times_is_a_question_about_the_server_that_it_names() -> None:
-    test = diagnosed(page(), "We got slower with EAGLE-3 at batch 64, on B200")
-    rows = advise(
-        Scenario.model_validate(SERVED | {"batch_size": 64, "hardware_id": "b200-sxm"})
-    ).drafts
-    row = next(row for row in rows if row.recommended)
-    assert (
-        test.title[0].value
-        == f"Not foreseen: {row.speedup:.2f}× at batch 64 with K = {row.n_draft}"
-    )
-    assert "**First suspect: with speculation SGLang admits 48 requests" in texts(test).replace(
-        "\\", ""
-    )
-    assert "You picked" not in texts(test), "the text names no K"
-    assert test.dataframe[0].value["K"].tolist() == [*range(row.n_draft + 1)]
-    assert re.search(r"\d+% chance of a gain[^$]*paste them as: TPOT 18 ms without", texts(test))
-    assert (
-        test.info[0].value
-        == "The bar is set to your server: B200 SXM · 180 GiB, EAGLE-3, Batch 64."
-    )
-    assert not test.error
-
-
-def test_a_complaint_s_server_and_length_are_used() -> None:
-    test = diagnosed(
-        page(),
-        "Slower since we turned EAGLE-3 on, on two H100s at batch 64, accepted length around 2.1",
-    )
-    asked = {"batch_size": 64, "acceptance": "2.1@3"}
-    served = {"hardware_id": "h100-sxm", "n_gpus": 2, "tensor_parallel": 2}
-    answer = advise(Scenario.model_validate(SERVED | asked | served)).recommendation
-    assert f"{answer.speedup.value:.2f}×" in test.title[0].value
-    assert "accepted length 2.1@3" in texts(test)
-    now = test.session_state["_scenario"]
-    assert (now.hardware_id, now.n_gpus, now.tensor_parallel) == ("h100-sxm", 2, 2)
-
-
-def test_a_sentence_with_both_times_sets_the_bar_to_its_server() -> None:
-    told = "TPOT 24 ms without, 31 ms with MTP K=3 at concurrency 64, DeepSeek-V3 on 8 x H100"
-    now = diagnosed(page(), told).session_state["_scenario"]
-    assert (now.model_id, now.hardware_id, now.n_gpus, now.drafter_id) == (
-        "deepseek-v3",
-        "h100-sxm",
-        8,
-        "mtp",
-    )
-    test = diagnosed(page(), told.replace("8 x", "7 x"))
-    assert test.session_state["_scenario"].model_id == SERVED["model_id"]
-    assert test.info[0].value.startswith("The bar is not set to your server: tensor")
-
-
 def test_files_are_diagnosed_without_a_text() -> None:
     test = page()
     upload(test, "honest.csv", (FIXTURES / "honest.csv").read_bytes())
@@ -151,27 +110,9 @@ def test_two_uploads_keep_their_launch_lines_and_the_verdict_names_the_bar_s_acc
 def test_errors_stand_beside_the_button_and_an_older_diagnosis_goes() -> None:
     test = diagnosed(page(), SLOW)
     diagnosed(test, "hello <b>there</b>")
-    assert "Paste the launch line" in test.error[0].value
+    assert "Two numbers" in test.error[0].value
     assert not fixes(test)
     assert "open_mended" not in {button.key for button in test.button}
-
-
-def test_a_server_in_words_sets_the_bar_and_leaves_what_stands() -> None:
-    test = diagnosed(page(), SLOW)
-    command = fixes(test)
-    diagnosed(test, "gpt-oss-120b on 2 H100 SXM with vLLM")
-    now = test.session_state["_scenario"]
-    assert (now.model_id, now.hardware_id, now.n_gpus, now.engine) == (
-        "gpt-oss-120b",
-        "h100-sxm",
-        2,
-        "vllm",
-    )
-    assert any(
-        one.value.startswith("The bar is set to your server: H100 SXM5") for one in test.info
-    )
-    assert fixes(test) == command
-    assert not test.error
 
 
 def test_the_remedy_is_told_in_numbers_and_opens_as_the_scenario() -> None:
@@ -317,21 +258,19 @@ def remedy(test: AppTest) -> pd.DataFrame:
     return next(item.value for item in test.dataframe if item.value.columns[0] == "Batch")
 
 
-SENTENCES = """My server became slower after I switched MTP on. Batch about 128.
-TPOT was 38.1 ms without and 44.7 ms with MTP.
-vllm serve deepseek-ai/DeepSeek-V3 --tensor-parallel-size 8 --max-num-seqs 256 --speculative-config \
-'{"method":"deepseek_mtp","num_speculative_tokens":3}'"""  # noqa: E501
+SERVER_LINE = """vllm serve deepseek-ai/DeepSeek-V3 --tensor-parallel-size 8 --max-num-seqs 256 \
+--speculative-config '{"method":"deepseek_mtp","num_speculative_tokens":3}'"""
+NUMBERS = ("tpot_ms", 38.1, 44.7)
 
 
-def test_sentences_with_a_launch_line_are_judged_as_their_server_which_becomes_the_bar_s() -> None:
-    test = diagnosed(page(engine="vllm"), SENTENCES)
-    said = "DeepSeek-V3 · top-8 of 256, vLLM, TP 8, Own MTP module, Batch 128."
-    open_ = "Accelerator not said: H200 SXM · 141 GiB as it was."
-    assert [one.value for one in test.info[:2]] == [f"The bar is set to your server: {said}", open_]
-    assert {"K = 0, measured", "K = 1", "K = 2", "K = 3"} <= set(remedy(test))
-    assert texts(test).count("Switch speculation off") == 1
+def test_numbers_with_a_launch_line_are_judged_as_their_server_which_becomes_the_bar_s() -> None:
+    test = diagnosed(page(engine="vllm"), SERVER_LINE)
+    assert len(test.info) == 2  # the bar's new server, and the accelerator that stays
     now = test.session_state["_scenario"]
     assert (now.model_id, now.n_gpus, now.drafter_id) == ("deepseek-v3", 8, "mtp")
+    typed(test, *NUMBERS, 128)
+    assert {"K = 0, measured", "K = 1", "K = 2", "K = 3"} <= set(remedy(test))
+    assert texts(test).count("Switch speculation off") == 1
 
 
 @pytest.mark.parametrize(
@@ -347,35 +286,41 @@ def test_a_launch_line_sets_the_weights_that_its_checkpoint_is_in(
     assert ("weights fp8" in test.info[0].value) == bool(weights)
 
 
-def test_what_was_measured_is_said_beside_a_fault_and_the_batch_that_is_not_said_is_asked_for() -> (
-    None
-):
-    text = SENTENCES.replace("Batch about 128.", "").replace(
-        "--max-num-seqs 256", "--max-num-seqs 256 --enforce-eager"
-    )
-    test = diagnosed(page(engine="vllm"), text)
-    assert "Measured 0.85× with K = 3." in texts(test)
-    test.number_input(key="unsaid_batch_size").set_value(128)
-    press(test, "predict_unsaid")
+def test_what_was_measured_is_said_beside_a_fault() -> None:
+    test = diagnosed(page(engine="vllm"), f"{SERVER_LINE} --enforce-eager")
+    typed(test, *NUMBERS, 128)
     assert re.search(r"K = 3 at batch 128.{0,40}measured 0\.85×", texts(test))
 
 
-def test_what_was_forgotten_is_not_said_over_what_is_pasted_next() -> None:
-    test = diagnosed(page(engine="vllm"), SENTENCES)
+def test_what_was_forgotten_is_not_said_over_what_comes_next() -> None:
+    test = typed(diagnosed(page(engine="vllm"), SERVER_LINE), *NUMBERS, 128)
     press(test, "forget")
     assert [item.value for item in test.info] == ["Forgotten"]
-    diagnosed(test, SENTENCES.replace("with MTP.", "with MTP, acceptance rate about 45%."))
-    assert [item.value[:39] for item in test.info] == ["Not read: acceptance rate about 45%. Sa"]
+    typed(test, *NUMBERS, 128)
+    assert "Forgotten" not in [item.value for item in test.info]
+
+
+def test_one_number_and_a_sentence_are_refused_and_what_to_do_is_named() -> None:
+    test = typed(page(**BAR), "tpot_ms", 18, None, 64)
+    assert [item.value for item in test.error] == [
+        "Give both numbers, each above 0: without and with speculation."
+    ]
+    diagnosed(test, "TPOT went from 18 ms to 24 ms with MTP at concurrency 64")
+    assert "Two numbers" in test.error[0].value
 
 
 @pytest.mark.parametrize("first", [0, 1])
 def test_a_launch_line_pasted_beside_numbers_joins_them_in_either_order(first: int) -> None:
-    both = (
-        "1,900 tokens/s without, 1,450 tokens/s with MTP K=1 at concurrency 64",
+    line = (
         "python -m sglang.launch_server --model-path deepseek-ai/DeepSeek-V3 --tp-size 8 "
         "--speculative-algorithm EAGLE --speculative-num-steps 1 --speculative-eagle-topk 1 "
-        "--speculative-num-draft-tokens 2",
+        "--speculative-num-draft-tokens 2"
     )
+
+    def numbers(test: AppTest) -> AppTest:
+        return typed(test, "any_tok_per_s", 1900, 1450, 64, k=1)
+
+    steps = [numbers, partial(diagnosed, text=line)]
     served = {
         "model_id": "deepseek-v3",
         "n_gpus": 8,
@@ -383,22 +328,19 @@ def test_a_launch_line_pasted_beside_numbers_joins_them_in_either_order(first: i
         "engine": "sglang",
         "drafter_id": "mtp",
     }
-    test = diagnosed(page(**served, acceptance="deepseek-r1-mtp-internal"), both[first])
+    test = steps[first](page(**served, acceptance="deepseek-r1-mtp-internal"))
     assert "The engine is misconfigured" not in texts(test)
-    diagnosed(test, both[1 - first])
+    steps[1 - first](test)
     assert "SGLang admits 48 requests" in test.title[0].value + texts(test)
     assert [one.splitlines()[-1] for one in fixes(test)] == ["  --max-running-requests 64"]
     assert "0.76" in texts(test), "the numbers stand"
     press(test, "forget")
-    diagnosed(test, both[1])
+    diagnosed(test, line)
     assert "0.76" not in texts(test)
 
 
 def test_a_loss_that_a_length_may_explain_asks_for_it_and_is_judged_with_it() -> None:
-    test = diagnosed(
-        page(engine="vllm", drafter_id="eagle3"),
-        "TPOT 20 ms without, 24 ms with EAGLE-3 K=3, batch 64",
-    )
+    test = typed(page(engine="vllm", drafter_id="eagle3"), "tpot_ms", 20, 24, 64)
     assert "Either " in texts(test)
     test.number_input(key="unsaid_accepted_length").set_value(1.4)
     press(test, "predict_unsaid")

@@ -26,7 +26,7 @@ from advisor.measured.ingest.rows import (
     with_given,
 )
 from advisor.measured.ingest.side_by_side import ANY_RATE
-from advisor.measured.ingest.upload import MAX_BYTES
+from advisor.measured.ingest.upload import MAX_BYTES, named_apart
 from advisor.measured.points import measured_times
 from advisor.physics.acceptance import parse_acceptance
 from advisor.predict.scenario import Scenario
@@ -400,17 +400,8 @@ def was_measured(facts: Mapping[str, Any]) -> bool:
 
 def _named_apart(files: Sequence[UserFile]) -> list[UserFile]:
     """The files, those of the same name numbered: a launch line is told by its file."""
-    out = []
-    names = set[str]()
-    for file in files:
-        name = file.name
-        number = 1
-        while name in names:
-            number += 1
-            name = f"{file.name} ({number})"
-        names.add(name)
-        out.append(replace(file, name=name))
-    return out
+    names = named_apart(file.name for file in files)
+    return [replace(file, name=name) for file, name in zip(files, names, strict=True)]
 
 
 def _without_contradiction(row: Run, out: LoadedRuns) -> Run:

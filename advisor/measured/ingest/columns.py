@@ -121,7 +121,7 @@ class _Tables(Frozen):
     header_words: dict[str, tuple[str, ...]]
     header_quantities: dict[str, str]
     hints: dict[str, tuple[str, ...]]
-    prose: dict[str, dict[str, tuple[str, ...]]]
+    beside: tuple[str, ...]
 
 
 _FILE = PROFILES / "columns.yaml"

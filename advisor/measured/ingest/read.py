@@ -32,6 +32,7 @@ from advisor.measured.ingest.columns import (
 )
 from advisor.measured.ingest.remap import (
     IGNORE,
+    UnreadColumnsError,
     fill_mapped,
     near_miss,
     rename_headers,
@@ -62,7 +63,7 @@ from advisor.measured.readers import FORMATS
 from advisor.measured.readers.base import Format, RawRows, coerce, from_mapped
 from advisor.measured.readers.ours import RECORDS, TEMPLATE
 from advisor.prediction import AdvisorError
-from advisor.text import NOT_STATED, counted
+from advisor.text import NOT_STATED, counted, number_of
 
 DETECTED = 0.5
 """A reader that scores less does not claim the file."""
@@ -292,14 +293,27 @@ def detect(sample: Sample) -> Format:
     reason = why_unusable(sample)
     if reason:
         raise AdvisorError(f"{sample.name} cannot be used: {reason}")
+    if sample.kind == "text" and not _is_table(sample):
+        raise AdvisorError(
+            f"{sample.name} is not recognised: {_seen(sample)}; expected what a benchmark or a "
+            "server wrote, its launch line, or a table. Two numbers of your own go in by `advisor "
+            "diagnose --without 52ms --with 61ms --k 3 --batch 64`, or Two numbers on page Measure"
+        )
     near = near_miss(sample)
     if near:
-        raise AdvisorError(f"{sample.name} is not recognised: {near}")
+        reason, maps = near
+        raise UnreadColumnsError(f"{sample.name} is not recognised: {reason}", maps)
     raise AdvisorError(
         f"{sample.name} is not recognised: {_seen(sample)}; expected a benchmark's own result "
         "file (docs/formats.md lists them) or a table with a line of headers, or say --map "
         "theirs=ours"
     )
+
+
+def _is_table(sample: Sample) -> bool:
+    """Whether a number stands in a row of several cells below the first line of a text."""
+    rows = (re.split(r"[,;\t|]", line) for line in sample.head.strip().splitlines()[1:])
+    return any(len(row) > 1 and any(number_of(cell) is not None for cell in row) for row in rows)
 
 
 def _seen(sample: Sample) -> str:

@@ -4,7 +4,6 @@ is."""
 from __future__ import annotations
 
 import csv
-import difflib
 import io
 import itertools
 import re
@@ -22,7 +21,6 @@ from advisor.measured.ingest.columns import (
     COLUMNS,
     SAID,
     UNIT_FACTORS,
-    CanonicalColumn,
     TableKind,
     header_key,
     match_header,
@@ -33,10 +31,8 @@ from advisor.measured.ingest.side_by_side import (
     IGNORED,
     METRICS,
     SIDES,
-    likely_pair,
     own_header,
     side_by_side,
-    side_of,
 )
 from advisor.measured.ingest.upload import MAX_COLUMNS, Sample, open_upload
 from advisor.measured.readers import FORMATS
@@ -47,11 +43,7 @@ from advisor.text import NO, NOT_STATED, YES, number_of
 IGNORE = "ignore"
 """What a column is read as that takes no part."""
 FIRST_ROWS = 3
-# least difflib ratio of two headers that are taken for one; chosen by eye on benchmark tools'
-# headers
-_SIMILAR = 0.75
 _SHOWN_UNITS = ("s", "ms", "us")
-_HINTS = {word: column for column, words in SAID.hints.items() for word in words}
 
 
 @dataclass(frozen=True)
@@ -275,29 +267,22 @@ def targets(kind: TableKind = "points") -> list[str]:
 
 
 def likely_targets(item: Header, kind: TableKind = "points") -> list[str]:
-    """Headers of `targets` that a column's cells can be, likely meanings of its own first, then
-    IGNORE."""
-    offered = targets(kind)
-    words = set(header_key(item.theirs).split("_"))
-    near = [
-        item.ours,
-        item.native or IGNORE,
-        *(likely_pair(item.theirs) if kind == "points" else ()),
-    ]
-    near += [_HINTS[word] for word in sorted(words) if word in _HINTS]
-    near += [
-        name
-        for name in offered
-        if words & set(name.split("_")) - {"per", "s", "ms", "us", "n", "kind", "id", "tokens"}
-    ]
-    timed = {unit for unit in _SHOWN_UNITS if unit in words}
-    fits = (
-        name for name in near if not timed or name.rpartition("_")[2] not in {*_SHOWN_UNITS} - timed
+    """Headers of `targets` that a column's cells can be: its own, those that share its words, the
+    rest. IGNORE stands before those that share none."""
+    words = {*header_key(item.theirs).split("_")}
+
+    def apart(name: str) -> float:
+        shared = words & ({*name.split("_")} | {*SAID.hints.get(name, ())})
+        return float("-inf") if name == item.ours != IGNORE else -len(shared)
+
+    return sorted(
+        (
+            name
+            for name in targets(kind)
+            if name in (IGNORE, item.ours) or _can_be(name, item.cells, kind)
+        ),
+        key=apart,
     )
-    likely = dict.fromkeys([name for name in fits if name in offered and name != IGNORE] + offered)
-    return [
-        name for name in likely if name in (IGNORE, item.ours) or _can_be(name, item.cells, kind)
-    ]
 
 
 def _can_be(target: str, cells: Sequence[str], kind: TableKind) -> bool:
@@ -496,97 +481,43 @@ def _exchanged(
     return out
 
 
-_SENSORS = {
-    "temp",
-    "temperature",
-    "util",
-    "utilization",
-    "utilisation",
-    "clock",
-    "mhz",
-    "fan",
-    "watts",
-    "power",
-}
-"""Words of what a monitor reads beside a run: `gpu_temp` names no accelerator."""
-
-
-_REQUESTS = frozenset({"req", "reqs", "request", "requests", "prompts"})
-_OUTCOMES = frozenset(
-    {"successful", "success", "completed", "failed", "failures", "errors", "error"}
-)
-_NUMBERS = frozenset({"num", "n", "total", "count"})
-_RATE_WORDS = frozenset({"rate", "throughput", "rps", "qps", "tps"})
-_TAILS = frozenset({"p90", "p95", "p99", "max", "min", "std", "stddev"})
-"""Statistics that are no mean."""
-_PER_SECOND = re.compile(r"(?:^|_)(?:per_)?(?:s|sec|second)$")
-
-
-def _cannot_be(column: CanonicalColumn, key: str) -> bool:
-    """Whether the words of a header rule a column out: a number of requests over a whole run or a
-    rate is no batch and no K, a rate of requests none of tokens, the slowest percent no mean."""
-    words = set(key.split("_"))
-    counted = bool(words & _OUTCOMES) or bool(words & _NUMBERS and words & _REQUESTS)
-    rate = bool(words & _RATE_WORDS) or _PER_SECOND.search(key) is not None
-    if column.unit in ("sequences", "tokens"):
-        return counted or rate
-    if column.unit == "tokens/s":
-        return bool(words & (_REQUESTS | {"rps", "qps", "input", "prompt", "gpu", "user"}))
-    return column.unit == "s" and bool(words & _TAILS)
-
-
-_SHARES = {"rate", "ratio", "share", "pct", "percent", "fraction"}
-"""Words of an acceptance rate, which is no length."""
-_PER_ROUND = re.compile(r"(?:^|_)tok(?:en)?s?_(?:per_)?(?:step|round|iteration)(?:_|$)")
-"""Tokens of one round, with the bonus token or without it: a guess, to be confirmed."""
-
-
 def _guess(header: str, cells: Sequence[str], kind: TableKind, taken: set[str]) -> str:
-    """The target most like a header that no reader knows. IGNORE where none is near, or none that
-    its cells can be."""
-    key = header_key(header)
-    of_round = kind == "points" and "accepted_length" not in taken and _PER_ROUND.search(key)
-    target = "accepted_length" if of_round else _alike(header, kind, taken)
-    if (target == "accepted_length" and _SHARES & set(key.split("_"))) or not _can_be(
-        target, cells, kind
-    ):
-        return IGNORE
-    match = match_header(target, kind)
-    if match is None or not (column := COLUMNS[kind][match[0]]).numeric or column.type == "flag":
-        return target
-    stated = [number_of(cell) for cell in cells]
-    numbers = [number * match[1] for number in stated if number is not None]
-    return IGNORE if outside_range(np.array(numbers), column).any() else target
-
-
-def _alike(header: str, kind: TableKind, taken: set[str]) -> str:
-    """The target most like a header. IGNORE where none is near or a time gives no unit."""
-    key = header_key(header)
-    words = set(key.split("_"))
-    if words & _SENSORS:
-        return IGNORE
-    if kind == "points" and side_of(header) == "plain":  # never the value of a row with drafts
-        fits = (f"baseline_{metric}" for metric in METRICS if {*metric.split("_")} <= words)
-        return next((name for name in fits if name not in taken), IGNORE)
-    unit = next((unit for unit in _SHOWN_UNITS if unit in words), None)
-    bare = "_".join(word for word in key.split("_") if word != unit)
-    best = IGNORE
-    score = _SIMILAR
+    """The one target that all words of a header speak for and all its cells can be, in the unit
+    that it says. IGNORE without one."""
+    words = set(header_key(header).split("_"))
+    units = sorted(words & {*_SHOWN_UNITS})
+    speaking = words - {*units, *SAID.beside}
+    fits = []
     for column in COLUMNS[kind].values():
-        timed = column.unit == "s"
-        stem = column.name.removesuffix("_s") if timed else column.name
-        target = f"{stem}_{unit}" if timed else column.name
-        if (timed and unit is None) or target in taken or _cannot_be(column, key):
-            continue
-        near = 0.8 if any(_HINTS.get(word) == column.name for word in words) else 0.0
-        for name in (stem, *column.aliases):
-            inside = len(name) > 2 and set(name.split("_")) <= words
-            ratio = difflib.SequenceMatcher(None, bare if timed else key, name).ratio()
-            near = max(near, 0.95 if inside else ratio)
-        if near > score:
-            best = target
-            score = near
-    return best
+        stem = column.name.removesuffix("_s") if column.unit == "s" else column.name
+        word_sets = [{*name.split("_")} for name in (stem, *column.aliases)]
+        whole = [name for name in word_sets if name <= words and not name <= {*SAID.beside}]
+        hinted = words & {*SAID.hints.get(column.name, ())}
+        target = column.name
+        if column.unit == "s":
+            target = f"{stem}_{units[0]}" if len(units) == 1 else ""
+        is_whole = bool(whole or hinted) and speaking <= hinted.union(*whole)
+        in_unit = column.unit == "s" or {*units} <= {*column.unit.split("/")[1:]}
+        fresh = target and target not in taken
+        if is_whole and in_unit and fresh and _all_can_be(target, cells, kind):
+            fits.append(target)
+    return fits[0] if len(fits) == 1 else IGNORE
+
+
+def _all_can_be(target: str, cells: Sequence[str], kind: TableKind) -> bool:
+    """Whether every cell is a number in the range of a target, a count whole and not 0 throughout;
+    words where the target takes words."""
+    match = match_header(target, kind)
+    stated = [number_of(cell) for cell in cells]
+    if match is None or not (column := COLUMNS[kind][match[0]]).numeric:
+        return None in stated and any(map(str.isalpha, "".join(cells)))
+    numbers = np.array([number * match[1] for number in stated if number is not None])
+    counts = column.unit in ("sequences", "tokens") and column.name != "accepted_length"
+    return (
+        0 < len(numbers) == len(cells)
+        and not outside_range(numbers, column).any()
+        and not (counts and ((numbers % 1).any() or numbers.max() <= 1))
+    )
 
 
 _NEAR = 0.5
@@ -599,21 +530,40 @@ _SAME = 3
 """Names of one and the same field that are listed."""
 
 
-def near_miss(sample: Sample) -> str | None:
-    """One sentence on what an unrecognised file has and lacks. None where it resembles nothing.
+class UnreadColumnsError(AdvisorError):
+    """A file that no reader claims, though some of its columns are understood."""
+
+    def __init__(self, reason: str, maps: Mapping[str, str]) -> None:
+        """maps : columns of the file that may be some of ours, {theirs: ours}."""
+        words = map_words(maps)
+        super().__init__(reason + (f", e.g. {shlex.join(words)}" if words else ""))
+        self.reason = reason
+        self.maps = maps
+
+
+def map_words(maps: Mapping[str, str]) -> list[str]:
+    """Words of a command line that read columns {theirs: ours}."""
+    return [word for theirs, ours in maps.items() for word in ("--map", f"{theirs}={ours}")]
+
+
+def near_miss(sample: Sample) -> tuple[str, dict[str, str]] | None:
+    """What an unrecognised file has and lacks, and {theirs: ours} that its columns may mean. None
+    where it resembles nothing.
 
     For JSON the known format of which it has the largest share of fields, at least half; else, and
     for tables, the columns of our own that it has, and what a row needs beside them.
     """
     if sample.is_json:
         paths, cells = _fields(sample)
-        return _near_format(sample.first) or _near_columns(
-            dict(zip(paths, cells, strict=True)), "field"
-        )
+        near = _near_format(sample.first)
+        first_cells = dict(zip(paths, cells, strict=True))
+        return (near, {}) if near else _near_columns(first_cells, "field")
     if sample.kind != "text":
         return _near_columns(dict.fromkeys(table_header(sample), ()), "column")
     header, cells = _columns(sample)
-    return _near_columns(dict(zip(header, cells, strict=True)), "column")
+    first_cells = dict(zip(header, cells, strict=True))
+    repeated = {name for name in header if header.count(name) > 1}  # which no mapping can name
+    return _near_columns(first_cells | dict.fromkeys(repeated, ()), "column")
 
 
 def _near_format(record: Mapping[str, Any]) -> str | None:
@@ -653,11 +603,11 @@ def _found(record: Mapping[str, Any], wanted: str) -> str:
 
 
 _SAY = "Say what yours mean with --map theirs=ours"
-_NEEDED = 3
-"""Columns of ours that make a table one of runs. [-]"""
 
 
-def _near_columns(first_cells: Mapping[str, tuple[str, ...]], what: str) -> str | None:
+def _near_columns(
+    first_cells: Mapping[str, tuple[str, ...]], what: str
+) -> tuple[str, dict[str, str]] | None:
     """What our own table would need, where some names are understood already.
 
     first_cells : the first values under each name, in order.
@@ -671,22 +621,18 @@ def _near_columns(first_cells: Mapping[str, tuple[str, ...]], what: str) -> str 
     }
     others = [name for name in names if name not in known.values()]
     likely = _unique_guesses(others[:_GUESSED], first_cells, set(known))
-    mappings = " ".join(shlex.join(("--map", f"{name}={ours}")) for name, ours in likely.items())
-    example = f", e.g. {mappings}" if mappings else ""
     if not known:
         seen = ", ".join(shorten(name)[:40] for name in names[:_SHOWN])
-        return f"none of its {what}s is understood: {seen}. {_SAY}{example}" if likely else None
+        return (f"none of its {what}s is understood: {seen}. {_SAY}", likely) if likely else None
     understood = ", ".join(
         f"{name} ({ours})" if name != ours else name for ours, name in list(known.items())[:_SHOWN]
     )
     measured = SAID.measured["points"]
-    lacks = (
-        []
-        if any(name in known for name in measured)
-        else ["a measurement (speedup, tpot_ms, step_time_ms or a rate)"]
-    )
-    if len(known) < _NEEDED:
-        lacks.append(f"at least three {what}s that are understood")
+    needs = {
+        "a measurement (speedup, tpot_ms, step_time_ms or a rate)": measured,
+        "the batch (batch_size)": ("batch_size",),
+    }
+    lacks = [words for words, columns in needs.items() if known.keys().isdisjoint(columns)]
     untimed = bare_times(names)
     unit = (
         (
@@ -705,8 +651,8 @@ def _near_columns(first_cells: Mapping[str, tuple[str, ...]], what: str) -> str 
     are = "is" if len(known) == 1 else "are"
     lacking = f"; it lacks {' and '.join(lacks)}" if lacks else ""
     return (
-        f"of its {what}s {understood} {are} understood{lacking}{unit}{not_understood}. "
-        f"{_SAY}{example}"
+        f"of its {what}s {understood} {are} understood{lacking}{unit}{not_understood}. {_SAY}",
+        likely,
     )
 
 

@@ -16,7 +16,7 @@ from advisor.measured.ingest.columns import (
     Numbers,
     TableKind,
 )
-from advisor.measured.ingest.side_by_side import open_pairs, rate_counted
+from advisor.measured.ingest.side_by_side import open_pairs
 from advisor.measured.row_questions import copies_at_most, open_copies
 from advisor.text import counted, frame_csv
 
@@ -211,7 +211,7 @@ def missing_fields(
         if name == "data_parallel" and guess is None:
             guess = _one_value(copies_at_most(frame)[empty])
         if name == "metric" and "_per_s" in str(guess):
-            guess = rate_counted(frame[empty])
+            guess = None  # of one request or of all: no header tells
         if name == "draft_tokens_k" and guess is None and _count_no_drafts(frame, empty):
             guess = 0
         required = name in REQUIRED_CONTEXT[kind]

@@ -247,7 +247,7 @@ def _long_table(sample: Sample, headers: Sequence[str], wide: _Wide) -> Sample:
 def _are_lengths(name: str, at: Mapping[int, int], rows: Sequence[Sequence[str]]) -> bool:
     """Whether a header's words (`accept K2`) and its values, from 1 to K + 1, are those of accepted
     lengths."""
-    length_words = {*name.split("_")} & {*SAID.hints[_LENGTH]}
+    length_words = {*name.split("_")} & {*SAID.hints[_LENGTH], "accept", "acceptance"}
     says_length = bool(length_words) and match_header(name, "points") is None
     cells = [
         (k, number_of(row[place])) for k, place in at.items() for row in rows if len(row) > place

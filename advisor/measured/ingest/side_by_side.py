@@ -8,7 +8,7 @@ where they leave it open, it is asked for.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,6 +25,7 @@ from advisor.measured.ingest.columns import (
 )
 from advisor.physics.draft import drafter_ids
 from advisor.prediction import AdvisorError
+from advisor.text import number_of
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,43 @@ def value_direction(metric: pd.Series) -> tuple[np.ndarray, np.ndarray]:
     latency = metric.str.contains(r"tpot|itl|ttft|per_output_token", case=False, regex=True)
     lower = np.asarray(((time & ~rate) | latency).to_numpy(dtype=bool, na_value=False))
     return lower, np.asarray((time | rate | latency).to_numpy(dtype=bool, na_value=False))
+
+
+_UNITS = {
+    "ms": "tpot_ms",
+    "s": "tpot_s",
+    "tok/s": ANY_RATE,
+    "tok/s/user": "output_tok_per_s_per_user",
+}
+"""What a value counts by the unit that is typed behind it."""
+
+
+def value_and_metric(text: str) -> tuple[float, str]:
+    """A value and what it counts, by its unit: `52ms`, `0.052 s`, `1900 tok/s`, `31 tok/s/user`.
+
+    Raises AdvisorError for anything else.
+    """
+    number = text.rstrip("abcdefghijklmnopqrstuvwxyz/ ")
+    value = number_of(number)
+    metric = _UNITS.get(text.removeprefix(number).strip())
+    if value is None or metric is None:
+        raise AdvisorError(
+            f"{text!r} is no value with its unit; expected a time per token or a rate, as in 52ms, "
+            "0.052s, 1900tok/s (all requests or one) or 31tok/s/user"
+        )
+    return value, metric
+
+
+def two_values(
+    without: float, with_drafts: float, metric: str, settings: Mapping[str, float | None]
+) -> bytes:
+    """A table of one row: a value without drafts beside one with them, and settings by column.
+
+    metric : of METRICS. A setting that is None is left out, so that it is asked for.
+    """
+    row = {"baseline_value": f"{without:.9g}", "sd_value": f"{with_drafts:.9g}", "metric": metric}
+    row |= {name: f"{value:g}" for name, value in settings.items() if value is not None}
+    return f"{','.join(row)}\n{','.join(row.values())}\n".encode()
 
 
 def metric_name(text: str) -> str | None:
@@ -256,35 +294,6 @@ def metrics_in_unit(header: str) -> list[str]:
         for name in METRICS
         if unit in ("", "/s" if "_per_s" in name else name.rpartition("_")[2])
     ]
-
-
-def likely_pair(header: str) -> list[str]:
-    """Our headers of a pair that a header may mean, by its side, unit and quantity. Empty where it
-    says none."""
-    parsed = _taken_apart(0, header)
-    if not (parsed.side or parsed.unit or parsed.kind):
-        return []
-    metrics = [
-        name for name in metrics_in_unit(header) if not parsed.kind or name.startswith(parsed.kind)
-    ]
-    sides = {"plain": ["baseline"], "spec": ["sd"]}.get(parsed.side, list(SIDES))
-    return [
-        f"{side}_{name}"
-        for name in sorted(metrics, key=lambda name: "user" not in name)
-        for side in sides
-    ]
-
-
-def rate_counted(frame: pd.DataFrame) -> str | None:
-    """Likely metric of open pairs of rates: of one request where they fall as the batch grows, else
-    of all."""
-    rows = frame.dropna(subset=["batch_size", "baseline_value"]).sort_values("batch_size")
-    if len(rows) < 2:
-        return None
-    first, last = rows["baseline_value"].astype(float).iloc[[0, -1]]
-    if first == last:
-        return None
-    return "output_tok_per_s_per_user" if last < first else "output_tok_per_s"
 
 
 def side_of(header: str) -> str:

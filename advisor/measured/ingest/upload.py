@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -204,6 +205,18 @@ def open_upload(name: str, data: bytes) -> Sample:
             "drop some"
         )
     return sample
+
+
+def named_apart(names: Iterable[str]) -> list[str]:
+    """The names in order, those that stood before numbered."""
+    apart: list[str] = []
+    for name in names:
+        numbers = itertools.count(2)
+        unique = name
+        while unique in apart:
+            unique = f"{name} ({next(numbers)})"
+        apart.append(unique)
+    return apart
 
 
 def _unboxed(data: bytes) -> bytes:

@@ -8,8 +8,8 @@ from advisor.measured.readers import (
     guidellm,
     inferencex,
     llama_benchy,
+    llama_cpp,
     ours,
-    prose,
     sglang,
     step_logs,
     trtllm,
@@ -21,9 +21,9 @@ FORMATS: tuple[Format, ...] = (
     *ours.FORMATS,
     *(*vllm.FORMATS, *sglang.FORMATS, *guidellm.FORMATS, *aiperf.FORMATS),
     *ours.KERNELS,
-    *(*inferencex.FORMATS, *trtllm.FORMATS, *llama_benchy.FORMATS, *decode_matrix.FORMATS),
+    *(*inferencex.FORMATS, *trtllm.FORMATS, *llama_benchy.FORMATS, *llama_cpp.FORMATS),
+    *decode_matrix.FORMATS,
     *ours.PROFILED,
     *step_logs.FORMATS,
-    prose.PROSE,
 )
 """In the order of docs/formats.md; the first of equally good scores wins."""

@@ -52,9 +52,16 @@ def detect_template(sample: Sample) -> float:
     header = table_header(sample)
     columns = _understood(header)
     exact = {header_key(cell) for cell in header} & columns
-    if len(columns) < _MIN_COLUMNS or not columns & set(MEASURED_COLUMNS["points"]):
+    if not _are_runs(columns):
         return 0.0
     return 0.9 if len(exact) >= _MIN_COLUMNS else 0.6
+
+
+def _are_runs(columns: set[str]) -> bool:
+    """Whether some canonical columns tell of runs: a measurement beside the batch, or beside two
+    others."""
+    enough = len(columns) >= _MIN_COLUMNS or "batch_size" in columns
+    return enough and not columns.isdisjoint(MEASURED_COLUMNS["points"])
 
 
 def _understood(headers: Sequence[str]) -> set[str]:
@@ -187,10 +194,7 @@ def detect_records(sample: Sample) -> float:
     """
     if not sample.is_json:
         return 0.0
-    columns = _understood([str(name) for name in sample.first])
-    return (
-        0.5 if len(columns) >= _MIN_COLUMNS and columns & set(MEASURED_COLUMNS["points"]) else 0.0
-    )
+    return 0.5 if _are_runs(_understood([str(name) for name in sample.first])) else 0.0
 
 
 def read_records(sample: Sample) -> RawRows:

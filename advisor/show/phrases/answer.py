@@ -59,12 +59,6 @@ PHRASES = (
         "",
         "Assumed: full CUDA graphs, a cache pool that holds the batch, tuned kernels.",
     ),
-    Phrase("picked", "!fits", "{launch}"),
-    Phrase(
-        "picked",
-        "",
-        "With {tried:tokens}: 80% range {low:1}–{high:1}×, {chance:chance} chance of a gain.",
-    ),
     Phrase("time", "undrafted", ""),
     Phrase("time", "!fits", ""),
     Phrase("time", "off", "{plain_ms:3} ms per token."),

@@ -3,38 +3,32 @@ numbers."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Literal
 
 import streamlit as st
 
 from advisor.answers.diagnosis.another_server import Unfit
 from advisor.answers.diagnosis.diagnose import diagnose
-from advisor.answers.diagnosis.facts import Run, read_servers
-from advisor.answers.diagnosis.quantities import limit_suspected
+from advisor.answers.diagnosis.facts import read_servers
 from advisor.answers.diagnosis.runs import UserFile
-from advisor.answers.outcome import outcome_of, with_tried
 from advisor.answers.own_gap import SWITCH_OFF
 from advisor.catalog.models import model_meant, resolve_model_name
 from advisor.measured.ingest.columns import COLUMNS
 from advisor.measured.points import for_users
-from advisor.predict.scenario import Scenario, build_scenario
+from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import MAX_BATCH, MAX_DRAFT
-from advisor.show.phrases.answer import BOOK
-from advisor.show.table import Table, matrix
-from advisor.show.words.answer import DRAFTS, place_text
+from advisor.show.table import matrix
 from advisor.show.words.diagnosis import DiagnosisFinding, DiagnosisView, Remedy, view_of
 from advisor.text import counted
 from advisor.ui.measure.session import FILES, FROM_SCENARIO, filled_in, of_scenario
 from advisor.ui.measure.traces import Heading
 from advisor.ui.own_data import use_length
 from advisor.ui.session import Kept
-from advisor.ui.state import DEFAULT_K, TO_SERVE, plain, show, show_other
-from advisor.ui.widgets import advice_or_stop, component, show_problem, show_table, tried
+from advisor.ui.state import TO_SERVE, plain, show, show_other
+from advisor.ui.widgets import component, show_problem, show_table
 
 _GIVEN: Kept[tuple[UserFile, ...]] = Kept("_diagnosis_files", tuple)
 VIEW: Kept[DiagnosisView | None] = Kept("_diagnosis")
@@ -42,7 +36,6 @@ _OF: Kept[tuple[list[UserFile], Mapping[str, str], Scenario] | None] = Kept("_di
 """What the diagnosis was made of."""
 _TOLD: Kept[Mapping[str, str]] = Kept("_diagnosis_told", dict)
 """What the runs leave unsaid and the user said on the page, by column."""
-COMPLAINT: Kept[Mapping[str, str] | None] = Kept("_complaint")  # what `complaint_of` read
 _SHOWN_RUNS = 4
 
 
@@ -95,7 +88,7 @@ def launched(files: Sequence[bytes]) -> dict[str, str]:
 
 def forget() -> None:
     """Drop files and diagnosis."""
-    for session_value in (_GIVEN, VIEW, _OF, _TOLD, COMPLAINT):
+    for session_value in (_GIVEN, VIEW, _OF, _TOLD):
         session_value.forget()
 
 
@@ -193,56 +186,6 @@ def _tell(names: Sequence[str], k: str) -> None:
         answers["accepted_length"] += f"@{k}"
         use_length(answers["accepted_length"])
     _TOLD.put({**_TOLD.result, **answers})
-
-
-def draw_complaint(scenario: Scenario, heading: Heading) -> None:
-    """First suspect and prediction of the bar's server at a complaint's batch, and what decides
-    it."""
-    complaint = COMPLAINT.result or {}
-    k = int(complaint.get("draft_tokens_k", 0))
-    changes = {
-        "batch_size": complaint.get("batch_size", scenario.batch_size),
-        "k_max": max(k, scenario.k_max),
-    }
-    length = None
-    if (count := complaint.get("accepted_length")) and scenario.drafter_id != "none":
-        length = f"{count}@{k or max(DEFAULT_K, math.ceil(float(count)) - 1)}"
-        changes["acceptance"] = length
-    advice = advice_or_stop(
-        tried(partial(build_scenario, **scenario.model_dump() | changes)) or st.stop()
-    )
-    rows = advice.drafts
-    batch = f"batch {advice.scenario.batch_size:,}"
-    k = min(k or advice.curve_k, len(rows) - 1)
-    speedup = rows[k].speedup
-    server = advice.scenario
-    foreseen = "Slower as predicted" if speedup < 1.0 else "Not foreseen"
-    heading(f"{foreseen}: {speedup:.2f}× at {batch} with K = {k}")
-    run = {
-        "engine": server.engine,
-        "model_id": server.model_id,
-        "batch_size": server.batch_size,
-        "draft_tokens_k": k,
-    }
-    if suspect := limit_suspected(Run(run)):
-        st.markdown(f"**{plain(suspect)}**")
-    facts = with_tried(outcome_of(advice), rows[k]).facts
-    explanation = BOOK.say("picked", facts)
-    accepts = f", accepted length {length}" if length else ""
-    st.markdown(plain(f"{' '.join(place_text(advice))}{accepts}. {explanation}"))
-    last = max(k, *(row.n_draft for row in rows if row.recommended))
-    show_table(Table(DRAFTS, rows[: last + 1]))
-    st.caption(
-        "Both times decide it; paste them as: TPOT 18 ms without, 24 ms with MTP at concurrency "
-        f"{batch[6:]}."
-    )
-    st.button(
-        f"Open {batch} on Serve",
-        key="open_mended",
-        type="primary",
-        on_click=_open,
-        args=(advice.scenario, length),
-    )
 
 
 _COMMAND = component("launch_command", "kept", "command", "alone")

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
-from operator import or_
 from typing import Any, Literal
 
 import streamlit as st
 
 from advisor.answers.diagnosis.runs import UserFile
-from advisor.answers.file_kinds import Kind, is_prose, kind_of
+from advisor.answers.file_kinds import Kind, kind_of
 from advisor.catalog.engines import engine_called, engine_ids
 from advisor.catalog.hardware import (
     boards_named,
@@ -34,17 +32,17 @@ from advisor.measured.ingest.columns import COLUMNS, template_csv
 from advisor.measured.ingest.remap import likely_targets, target_label
 from advisor.measured.ingest.result import ANSWERS, COMMA, TIMES, MissingField
 from advisor.measured.ingest.rows import Measured
-from advisor.measured.ingest.side_by_side import METRICS, metrics_in_unit
+from advisor.measured.ingest.side_by_side import METRICS, metrics_in_unit, two_values
 from advisor.measured.ingest.traces import read_power_log
-from advisor.measured.ingest.upload import MAX_BYTES
+from advisor.measured.ingest.upload import MAX_BYTES, named_apart
 from advisor.measured.observations import QUANTITIES
 from advisor.measured.own_points import rows_of
-from advisor.measured.readers.prose import PROSE, complaint_of, pairs_of, said_in, unread_text
 from advisor.measured.refit import lacking
 from advisor.physics.architecture import parameter_counts
 from advisor.physics.draft import drafter_ids
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, usual_drafter
+from advisor.predict.scenario_fields import MAX_BATCH, MAX_DRAFT
 from advisor.prediction import AdvisorError
 from advisor.text import counted, listed
 from advisor.ui.answers import advice_for
@@ -103,13 +101,6 @@ _PASTED: Kept[int] = Kept("_drops_pasted", int)
 _CLEARED: Kept[int] = Kept("_drops_cleared", int)
 
 
-_PASTE = (
-    "No run was found in the text. Paste the launch line (vllm serve ..., python -m "
-    "sglang.launch_server ...), both numbers in words (TPOT 18 ms without, 24 ms with MTP at "
-    "concurrency 64), a benchmark's output or a table."
-)
-
-
 def uploader_key() -> str:
     """Key of the zone, a new one after everything was forgotten. So no file stands there that is
     not read."""
@@ -132,12 +123,20 @@ def draw_drop_zone(scenario: Scenario) -> None:
             "Paste text", width="content", type="tertiary", key=f"drop_paste_{_PASTED.result}"
         )
         with pop, st.form("drop_form", border=False):  # whose text Ctrl+Enter reads
-            label = "Launch line, log, console block, CSV, JSON, rates, or a sentence"
-            st.text_area(label, key="drop_text", max_chars=MAX_PASTED, placeholder=_SENTENCE)
+            label = "Launch line, log, console block, CSV, JSON or rates"
+            st.text_area(label, key="drop_text", max_chars=MAX_PASTED, placeholder=_LAUNCH_LINE)
             st.form_submit_button(
                 "Read the text", key="read_drop_text", on_click=_take_text, args=(scenario,)
             )
-        if KINDS.result or session.FILES.result or diagnosis.COMPLAINT.result is not None:
+        pop = st.popover(
+            "Two numbers", width="content", type="tertiary", key=f"drop_values_{_PASTED.result}"
+        )
+        with pop, st.form("values_form", border=False):
+            _draw_value_fields(scenario)
+            st.form_submit_button(
+                "Compare", key="read_values", on_click=_take_values, args=(scenario,)
+            )
+        if KINDS.result or session.FILES.result:
             st.button("Forget", key="forget", type="tertiary", on_click=forget, help=_FORGET)
         if not KINDS.result or (session.FILES.result and session.upload() is None):
             download(
@@ -180,14 +179,14 @@ def draw_drop_zone(scenario: Scenario) -> None:
         st.info(plain(notice))
 
 
-_SENTENCE = "48 concurrent requests: 1,900 tokens/s without drafts, 1,450 with K = 3"
+_LAUNCH_LINE = "vllm serve MODEL ... or python -m sglang.launch_server ..."
 _FORGET = "Drops the files, your points on Serve, and a refit on them from every page that uses it."
 
 
 _TAKEN = (
     ("Benchmark, CSV or JSON, with its K = 0 runs", "Verdict, what to draft, refit"),
     (
-        "Launch line, server log, or both numbers in words (Paste text)",
+        "Launch line, server log, or a time without and with drafts (Two numbers)",
         "Cause, and the remedy in numbers",
     ),
     ("config.json", "The model in the bar"),
@@ -206,64 +205,71 @@ def draw_what_goes_in() -> None:
     )
 
 
+_VALUES = {"without": "Without speculation", "with": "With speculation"}
+_SETTINGS = {"batch_size": ("Batch", MAX_BATCH), "draft_tokens_k": ("Draft length K", MAX_DRAFT)}
+
+
+def _draw_value_fields(scenario: Scenario) -> None:
+    """A value without and one with speculation, what both count, batch and K."""
+    with st.grid(2, min_column_width=150):
+        for name, title in _VALUES.items():
+            st.number_input(title, min_value=0.0, value=None, key=f"value_{name}")
+    st.selectbox("Both are", METRICS, key="value_metric", format_func=_LABELS["metric"])
+    with st.grid(2, min_column_width=150):
+        for name, (title, most) in _SETTINGS.items():
+            batch = scenario.batch_size if name == "batch_size" else None
+            st.number_input(title, 1, most, value=batch, key=f"value_{name}")
+
+
+def _take_values(scenario: Scenario) -> None:
+    now = st.session_state
+    _PASTED.put(_PASTED.result + 1)  # closes it: what is wrong stands below
+    without = now.get("value_without")
+    with_drafts = now.get("value_with")
+    if not without or not with_drafts:
+        complain("file", "Give both numbers, each above 0: without and with speculation.")
+        return
+    settings = {name: now.get(f"value_{name}") for name in _SETTINGS}
+    data = two_values(without, with_drafts, now["value_metric"], settings)
+    _take_beside(_TYPED, data, scenario)
+
+
+_TYPED = "two numbers"
+
+
 def _take_text(scenario: Scenario) -> None:
     text = str(st.session_state.get("drop_text") or "")
-    unread = unread_text(text)
-    notices = [unread] if unread else []
-    for session_value in (_SAID, _UNSAID, NOTES):
-        session_value.forget()
-    if text.strip() and is_prose(text):
-        complaint = complaint_of(text)
-        stated = said_in(text) if complaint is None else complaint
-        if complaint is not None or not stated:  # a server's name alone is that of what stands
-            diagnosis.forget()
-            KINDS.put(tuple((name, kind) for name, kind in KINDS.result if kind != "server"))
-            session.complain("file", "" if complaint is not None else _PASTE)
-            diagnosis.COMPLAINT.put(complaint)
-        _PASTED.put(_PASTED.result + 1)  # closes it: what is wrong stands below
-        notices += _set_bar(stated, scenario)[1]
-    elif text.strip():
+    if text.strip():
         _PASTED.put(_PASTED.result + 1)
-        data = text.encode("utf-8", errors="replace")
-        kind = kind_of(PASTED, data)
-        if kind == "benchmark" and pairs_of(text):
-            scenario, as_told = _set_bar(said_in(text), scenario)
-            notices += as_told
-        # A diagnosis is of both: numbers that stand, for a launch line that is pasted, or the line
-        # for numbers.
-        before = dict(KINDS.result)
-        others = {*_OF_RUNS} - {kind}
-        beside = [
-            file
-            for file in diagnosis.given()
-            if kind in _OF_RUNS and before.get(file.name) in others
-        ]
-        taken = any(file.name == PASTED for file in beside)
-        take({f"{PASTED} (2)" if taken else PASTED: data}, scenario, beside)
+        _take_beside(PASTED, text.encode("utf-8", errors="replace"), scenario)
         st.session_state["drop_text"] = ""  # the next text is not put behind it
-    _SAID.put((*_SAID.result, *notices))
+
+
+def _take_beside(name: str, data: bytes, scenario: Scenario) -> None:
+    """Take what was typed or pasted. A diagnosis is of both: numbers that stand, for a launch line
+    that comes now, or the line for numbers."""
+    kind = kind_of(name, data)
+    before = dict(KINDS.result)
+    others = {*_OF_RUNS} - {kind}
+    beside = [
+        file for file in diagnosis.given() if kind in _OF_RUNS and before.get(file.name) in others
+    ]
+    *_, apart = named_apart([*(file.name for file in beside), name])
+    take({apart: data}, scenario, beside)
 
 
 def _set_bar(stated: Mapping[str, str], scenario: Scenario) -> tuple[Scenario, list[str]]:
-    """Make the server that a text or launch line names that of the bar. It, and a sentence that
+    """Make the server that a launch line names that of the bar. It, and a sentence that
     says so or why not."""
     server_scenario, problem = (
-        attempt(session.scenario_told, stated, scenario) if stated else (None, "")
+        attempt(session.scenario_launched, stated, scenario) if stated else (None, "")
     )
     if server_scenario is None or server_scenario == scenario:
         if not problem:
             return scenario, []
-        model_remark = "" if "model_id" in stated else "your model is not said, and "
-        return scenario, [f"The bar is not set to your server: {model_remark}{problem}"]
+        return scenario, [f"The bar is not set to your server: {problem}"]
     show_other(server_scenario)
-    of_server = (
-        *session.FROM_SCENARIO,
-        "weight_dtype",
-        "kv_dtype",
-        "engine_version",
-        "gpu_count",
-        "batch_size",
-    )
+    of_server = (*session.FROM_SCENARIO, "weight_dtype", "kv_dtype", "engine_version")
     settings = [_briefly(name, stated[name]) for name in of_server if stated.get(name)]
     if "hardware_id" not in stated:
         as_it_was = (
@@ -277,12 +283,9 @@ def _take_files(scenario: Scenario) -> None:
     uploaded_files = st.session_state.get(uploader_key()) or []
     _UNSAID.forget()
     if uploaded_files:
-        names = [uploaded_file.name for uploaded_file in uploaded_files]
-        numbered = {
-            f"{name} ({i})" if name in names[:i] else name: uploaded_files[i]
-            for i, name in enumerate(names)
-        }
-        take({name: uploaded_file.getvalue() for name, uploaded_file in numbered.items()}, scenario)
+        names = named_apart(file.name for file in uploaded_files)
+        contents = [file.getvalue() for file in uploaded_files]
+        take(dict(zip(names, contents, strict=True)), scenario)
     else:
         forget()
 
@@ -295,10 +298,7 @@ def take(given: Mapping[str, bytes], scenario: Scenario, beside: Sequence[UserFi
     are diagnosed too."""
     kinds = {name: kind_of(name, data) for name, data in given.items()}
     of_runs = [data for name, data in given.items() if kinds[name] in _OF_RUNS]
-    if stated := diagnosis.launched(of_runs):
-        texts = [data.decode("utf-8", errors="replace") for data in of_runs]
-        stated = reduce(or_, [said_in(text) for text in texts if pairs_of(text)], {}) | stated
-    scenario, as_launched = _set_bar(stated, scenario)
+    scenario, as_launched = _set_bar(diagnosis.launched(of_runs), scenario)
     by_kind: dict[Kind, dict[str, bytes]] = {}
     for name, kind in kinds.items():
         by_kind.setdefault(kind, {})[name] = given[name]
@@ -369,7 +369,7 @@ _STATED_NAMES = ("hardware_id", "model_id", "weight_dtype", "drafter")
 
 
 def read_as(read: Measured) -> list[tuple[str, str]]:
-    """Pairs (meaning, column of the file, or value of one sentence)."""
+    """Pairs (meaning, column of the file)."""
     known = COLUMNS[read.kind]
     columns: dict[str, str] = {}
     chosen_headers = {
@@ -391,8 +391,6 @@ def read_as(read: Measured) -> list[tuple[str, str]]:
         if metric
         else {}
     )
-    if read.sources[0].format_id == PROSE.id and len(read.frame) == 1:
-        columns = {name: _named(name, read.frame[name].iloc[0]) for name in columns}
     column_names = [name for name in columns if name in known and not (titles and name == "metric")]
     return [(titles.get(name, known[name].title), columns[name]) for name in column_names]
 

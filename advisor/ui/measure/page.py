@@ -22,8 +22,6 @@ if TO_SERVE.pop():
 follow_bar(scenario)
 draw_drop_zone(scenario)
 panels: list[Callable[[Scenario, traces.Heading], None]] = []
-if diagnosis.COMPLAINT.result is not None:
-    panels.append(diagnosis.draw_complaint)
 if session.FILES.result:
     panels.append(functools.partial(draw_benchmark, session.upload()))
 elif is_served():

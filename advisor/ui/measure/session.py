@@ -386,7 +386,7 @@ def fill_from_bar(scenario: Scenario) -> None:
         name: value for name, value in guesses.items() if value is not None and name not in likely
     }
     # A guess from the name of a column is asked about, with the guess filled in.
-    if not told_per_token(read.frame) or "_per_s" in str(taken.get("metric")):
+    if not told_per_token(read.frame):
         taken.pop("metric", None)
     header = header_in(read, "sd_value")
     if header and not says_k(header) and taken.pop("draft_tokens_k", None):
@@ -666,19 +666,17 @@ def scenario_of(frame: pd.DataFrame, scenario: Scenario) -> Scenario | None:
     return None if new_scenario == scenario else new_scenario
 
 
-def scenario_told(told: Mapping[str, str], scenario: Scenario) -> Scenario:
-    """The scenario with the server that a text names by columns. Raises AdvisorError where it
-    cannot be."""
+def scenario_launched(told: Mapping[str, str], scenario: Scenario) -> Scenario:
+    """The scenario with the server that a launch line names by columns. Raises AdvisorError where
+    it cannot be."""
     stated: dict[str, Any] = {
         field: told[name] for name, field in FROM_SCENARIO.items() if name in told
     }
-    if gpus := int(told.get("gpu_count") or told.get("tensor_parallel") or 0):
-        stated |= {"n_gpus": gpus, "tensor_parallel": int(told.get("tensor_parallel") or gpus)}
+    if gpus := int(told.get("tensor_parallel") or 0):
+        stated |= {"n_gpus": gpus, "tensor_parallel": gpus}
     if "weight_dtype" in told:
         stated |= {"weight_dtype": told["weight_dtype"] or None, "expert_dtype": None}
     stated |= {name: told[name] for name in _FORMAT_AND_RELEASE if name in told}
-    if "batch_size" in told:
-        stated["batch_size"] = int(told["batch_size"])
     if stated.get("model_id", scenario.model_id) != scenario.model_id:
         stated.setdefault("drafter_id", usual_drafter(stated["model_id"]))
         # What the bar says of these is of another server.
