@@ -21,7 +21,6 @@ from advisor.measured.readers.base import TEMPORARY, Format
 from tests.golden.readers import FIXTURES, names
 
 FILE = Path(__file__).resolve().parents[2] / "docs/formats.md"
-LEFT_OUT = {"prose"}
 _INDEX = re.compile(r"\| id \| file \| recognised by \|\n.*?(?=\n\n)", re.DOTALL)
 _COLUMNS = re.compile(r"\| column \| unit \| type \| range .*?(?=\n\n)", re.DOTALL)
 _FIELDS = "\n## Fields, reader by reader\n"
@@ -95,9 +94,8 @@ def index() -> str:
     by_format = examples()
     lines = ["| id | file | recognised by |", "|---|---|---|"]
     for item in FORMATS:
-        if item.id not in LEFT_OUT:
-            how = recognised_by(item, by_format.get(item.id, []))
-            lines.append(f"| `{item.id}` | {item.name} | {how} |")
+        how = recognised_by(item, by_format.get(item.id, []))
+        lines.append(f"| `{item.id}` | {item.name} | {how} |")
     return "\n".join(lines)
 
 
@@ -146,7 +144,7 @@ def page(text: str) -> str:
     kinds: Iterator[TableKind] = iter(("points", "kernels"))
     text = _COLUMNS.sub(lambda _: column_table(next(kinds)), text)
     by_format = examples()
-    read = [item for item in FORMATS if item.id in by_format and item.id not in LEFT_OUT]
+    read = [item for item in FORMATS if item.id in by_format]
     return text + _HEAD + "".join(section(item, by_format[item.id]) for item in read)
 
 
