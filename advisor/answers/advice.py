@@ -23,15 +23,15 @@ from advisor.answers.best_k import (
     last_batch,
     sweet_spot,
 )
-from advisor.answers.by_batch import ranges_of, ranges_to_serve, schedule_values
+from advisor.answers.by_batch import RuntimeSchedule, schedule_for
+from advisor.answers.engines.export import void_notes
 from advisor.answers.schedule import KValues, ScheduleFacts, schedule_facts
 from advisor.measured.published import PublishedRun, runs_beside
 from advisor.physics import laws
 from advisor.physics.bands import BAND_LEVEL, Draws, band, make_draws
 from advisor.physics.components import BY_KEY, KERNELS, OVERHEADS
 from advisor.physics.notes import Note, ranked
-from advisor.predict.curve import Curve, batches_with, curve_for, digits, graph_edges, held_sweep
-from advisor.predict.load import load_setup
+from advisor.predict.curve import Curve, curve_for, digits, held_sweep
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import RELEASE_FIELDS
 from advisor.predict.setup import Setup
@@ -149,6 +149,8 @@ class Advice:
     to_serve: tuple[KRange, ...]
     """What an engine is given: the recommended K throughout where one K is enough, else the
     schedule."""
+    decided: RuntimeSchedule
+    """The server that is priced, whose graphs are those of the launch command."""
     schedule: ScheduleFacts
     """What K by batch gains over one K."""
     curve: Curve
@@ -229,33 +231,22 @@ def answer_values(advice: Advice) -> dict[str, Any]:
 
 def advise(scenario: Scenario) -> Advice:
     """Answer a scenario. Raises AdvisorError when it names something unknown or impossible."""
-    setup = load_setup(scenario)
-    grid = batches_with(scenario.batch_size, *graph_edges(setup))
-    curve = curve_for(setup, grid)
-    row = int(np.searchsorted(grid, scenario.batch_size))
-    values = schedule_values(setup, curve)
-    ranges = ranges_of(setup, curve, values)
-    rows = draft_rows(setup, curve, row)
-    best_alone = next(item.n_draft for item in rows if item.recommended)
-    to_serve = ranges_to_serve(ranges, values, scenario.batch_size, best_alone)
-    return _advice(setup, curve, row, values, ranges, to_serve)
+    schedule = schedule_for(scenario)
+    return _advice(schedule, schedule.to_serve)
 
 
 def serving(advice: Advice, to_serve: tuple[KRange, ...]) -> Advice:
     """The answer of a configuration that runs other K by batch, such as those of own runs."""
-    schedule = advice.values, advice.k_by_batch
-    return _advice(advice.setup, advice.curve, advice.batch_index, *schedule, to_serve)
+    return _advice(advice.decided, to_serve)
 
 
-def _advice(
-    setup: Setup,
-    curve: Curve,
-    row: int,
-    values: KValues,
-    ranges: tuple[KRange, ...],
-    to_serve: tuple[KRange, ...],
-) -> Advice:
+def _advice(decided: RuntimeSchedule, to_serve: tuple[KRange, ...]) -> Advice:
+    setup = decided.setup
+    curve = decided.curve
+    values = decided.values
+    ranges = decided.ranges
     scenario = setup.scenario
+    row = int(np.searchsorted(curve.batches, scenario.batch_size))
     alone = draft_rows(setup, curve, row)
     best_alone = next(item.n_draft for item in alone if item.recommended)
     fits = setup.memory.largest_batch >= scenario.batch_size
@@ -273,6 +264,7 @@ def _advice(
         k_by_batch=ranges,
         values=values,
         to_serve=to_serve,
+        decided=decided,
         schedule=schedule_facts(
             ranges, values, scenario.batch_size, best_alone, scenario.max_tpot_ms
         ),
@@ -281,7 +273,13 @@ def _advice(
         sweet_spot_batch=sweet_spot(curve.batches, curve.speedup[:, drafting]),
         break_even_batch=break_even,
         curve_k=int(curve.drafts[drafting]),
-        notes=_notes(setup, curve, row, rows),
+        notes=ranked(
+            (
+                *_notes(setup, curve, row, rows),
+                *decided.notes,
+                *void_notes(setup, to_serve),
+            )
+        ),
     )
 
 

@@ -7,19 +7,16 @@ one K.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from advisor.catalog.engines import load_engine
 from advisor.physics.acceptance import speedup
 from advisor.physics.bands import PER_K_LOG_SD
 from advisor.physics.notes import Note
 from advisor.predict.curve import Curve, Odds, draft_odds, excess_loss, recommended
-from advisor.predict.load import widest_graph
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError, Array, Tier
 
@@ -405,7 +402,7 @@ def graph_notes(setup: Setup, curve: Curve, row: int, column: int) -> list[Note]
     place = {"batch": batch, "of_rank": groups > 1}
     graphs = setup.graphs
     if graphs is None or curve.eager is None or curve.padding is None:
-        return _unnamed_release(setup, k, place)
+        return []
     notes = []
     outside = np.flatnonzero(curve.eager[row])
     if outside.size:
@@ -430,15 +427,6 @@ def graph_notes(setup: Setup, curve: Curve, row: int, column: int) -> list[Note]
         facts = {"tokens": tokens, "runs_as": runs_as, "release": graphs.release}
         notes.append(Note.of("graph_padding", k=k, **facts, **place))
     return notes
-
-
-def _unnamed_release(setup: Setup, k: int, place: Mapping[str, Any]) -> list[Note]:
-    tokens = place["batch"] * (k + 1)
-    widest = widest_graph(setup, k + 1)
-    if setup.scenario.engine_version is not None or widest is None or tokens <= widest:
-        return []
-    engine = load_engine(setup.scenario.engine).name
-    return [Note.of("graph_unnamed", k=k, tokens=tokens, engine=engine, widest=widest, **place)]
 
 
 def sweet_spot(batches: Array, speedup: Array) -> float:

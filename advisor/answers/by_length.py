@@ -58,8 +58,11 @@ class AtLength:
     @cached_property
     def enough(self) -> NDArray[np.bool_]:
         """Whether each K would be served at every batch, were it the best one, [nK]."""
-        drafts = self.curve.drafts.tolist()
-        return np.array([one_k_is_enough(self.table.ranges, self.table.gain, k) for k in drafts])
+        return np.array([self._is_enough(k) for k in self.curve.drafts.tolist()])
+
+    def _is_enough(self, k: int) -> bool:
+        fixed = self.advice.decided.fixed_k is not None
+        return fixed or one_k_is_enough(self.table.ranges, self.table.gain, k)
 
     def k(self, batch: int) -> int:
         """K that the configuration for a batch runs at that batch."""
@@ -68,8 +71,8 @@ class AtLength:
         if best == 0:
             return 0
         ranges = self.table.ranges
-        enough = one_k_is_enough(ranges, self.table.gain, best)
-        return int(k_running_at(served_ranges(ranges, self.values, batch, best, enough), batch))
+        served = served_ranges(ranges, self.values, batch, best, self._is_enough(best))
+        return int(k_running_at(served, batch))
 
 
 @lru_cache(maxsize=4096)

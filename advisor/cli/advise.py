@@ -284,6 +284,7 @@ def advice_document(advice: Advice, outcome: Outcome | None = None) -> dict[str,
             "sources": setup.sources,
             "warnings": note_texts(advice.notes),
             "notes": advice.notes,
+            "capture": advice.decided.capture,
         }
     )
 

@@ -9,14 +9,8 @@ from typing import Any
 import click
 
 from advisor.answers.best_k import costs_of, range_values
-from advisor.answers.by_batch import (
-    BatchHistogram,
-    RuntimeSchedule,
-    context_values,
-    contexts_from_text,
-    schedule_for,
-    static_ranges,
-)
+from advisor.answers.by_batch import BatchHistogram, RuntimeSchedule, ServeChoice, schedule_for
+from advisor.answers.by_context import context_values, contexts_from_text
 from advisor.answers.engines.config import DRAFT_MODEL_PLACEHOLDER
 from advisor.answers.engines.export import export_scenario, needs_draft_model, write_export
 from advisor.answers.simulation.compare import (
@@ -124,18 +118,19 @@ def export(
 
     The engine's own rules check it.
     """
-    runtime_schedule = schedule_for(scenario)
-    ranges = runtime_schedule.ranges if by_batch else runtime_schedule.to_serve
-    if static_k is not None:
-        ranges = static_ranges(
-            runtime_schedule.values, static_k, runtime_schedule.ranges[-1].batch_end
-        )
-    contexts = runtime_schedule.at_contexts if static_k is None else None
+    runtime_schedule = schedule_for(scenario, choice=ServeChoice(static_k, by_batch))
+    ranges = runtime_schedule.to_serve
     exported = export_scenario(
-        runtime_schedule.setup, ranges, scenario.engine, folder=output, contexts=contexts, **launch
+        runtime_schedule.setup,
+        ranges,
+        scenario.engine,
+        folder=output,
+        contexts=runtime_schedule.at_contexts if static_k is None else None,
+        capture=runtime_schedule.capture,
+        **launch,
     )
     files = write_export(exported, output, checked_by(exported.notes))
-    setup_notes = runtime_schedule.setup.notes
+    setup_notes = (*runtime_schedule.setup.notes, *runtime_schedule.notes)
     gain_texts = _said_of_export(runtime_schedule, by_batch) if static_k is None else ()
     if as_json:
         out.print_json(

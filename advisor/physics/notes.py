@@ -35,7 +35,7 @@ Blocks = Literal[
     "model_to_name",
     "drafter_to_name",
 ]
-Changes = Literal["graphs_unread", "graphs_in_pieces", "graph_missing", "graph_unnamed"]
+Changes = Literal["graphs_unread", "graphs_in_pieces", "graph_missing", "guard_void"]
 Own = Literal["refit_forced", "sweep_of_other", "sweep_unsteady", "sweep_used"]
 OfModel = Literal[
     "read",

@@ -166,7 +166,6 @@ def _points(speedups: pd.DataFrame | None, drafter_id: str) -> list[list[Any]]:
 
 _OPTIONS = {
     "num_speculative_tokens_per_batch_size": "[first batch, last batch, K]",
-    "cudagraph_capture_sizes": "tokens a step, so that every K runs in CUDA graphs",
     "candidate_steps": "K from that batch on",
 }
 """What engines' options hold that do not say so themselves."""

@@ -21,7 +21,6 @@ from advisor.predict.curve import curve_for
 from advisor.predict.load import load_setup
 from advisor.predict.setup import Setup
 from advisor.prediction import Tier
-from advisor.show.phrases.notes import note_texts
 from tests.golden.answers import FILE, QWEN, STATES, answers
 
 EXPECTED = json.loads(FILE.read_text(encoding="utf-8"))
@@ -181,9 +180,7 @@ def warned(setup: Setup, batch: float, drafts: list[int], *rows: DraftRow) -> li
     notes = module._notes(replace(setup, notes=(loaded, loaded)), curve, 0, rows)
     assert notes.count(loaded) == 1, "each once"
     assert [note.rank for note in notes] == sorted(note.rank for note in notes)
-    return note_texts(
-        note for note in notes if note not in (loaded,) and note.kind != "kernel_cliff"
-    )
+    return [note.kind for note in notes if note != loaded and note.kind != "kernel_cliff"]
 
 
 def test_warnings_of_an_answer_name_what_is_outside_the_data_or_at_an_end(setup: Setup) -> None:
@@ -192,23 +189,12 @@ def test_warnings_of_an_answer_name_what_is_outside_the_data_or_at_an_end(setup:
     three = row(3, 1.5, 1.2, 1.8, 0.0)
     own = {"recommended": True, "as_good": True}
     assert warned(setup, 16, [0, 1, 3], plain, one, replace(three, **own)) == []
-    carried = "The accepted length at this K is extrapolated from those it is known at."
-    assert warned(setup, 16, [0, 1, 3], plain, replace(one, **own), three) == [carried]
-    beyond = (
-        "Outside the data: kernels are calibrated to 2,048 tokens per step; the 80% range is "
-        "widened."
-    )
-    unnamed, told = warned(setup, 1024, [0, 1, 3], plain, one, replace(three, **own))
-    assert told == beyond
-    assert unnamed.startswith(
-        "K = 3 at batch 1024 is 4,096 tokens, above the 512 that vLLM captures"
-    )
-    unnamed, told = warned(setup, 1024, [0, 1, 3], plain, replace(one, **own), three)
-    assert told == carried
-    assert unnamed.startswith("K = 1 at batch 1024 is 2,048 tokens")
+    carried = ["length_extrapolated"]
+    assert warned(setup, 16, [0, 1, 3], plain, replace(one, **own), three) == carried
+    assert warned(setup, 1024, [0, 1, 3], plain, one, replace(three, **own)) == ["outside_data"]
+    assert warned(setup, 1024, [0, 1, 3], plain, replace(one, **own), three) == carried
     last = replace(setup, scenario=QWEN.model_copy(update={"k_max": 3}))
-    longest = "The best K is the longest considered (3); raise it to look further."
-    assert warned(last, 16, [0, 1, 3], plain, one, replace(three, **own)) == [longest]
+    assert warned(last, 16, [0, 1, 3], plain, one, replace(three, **own)) == ["longest_k"]
     assert warned(last, 16, [0, 1, 3], replace(plain, **own), one, three) == []
     limited = replace(setup, scenario=QWEN.model_copy(update={"max_tpot_ms": 5.0}))
     slow = (
@@ -217,7 +203,7 @@ def test_warnings_of_an_answer_name_what_is_outside_the_data_or_at_an_end(setup:
         replace(three, meets_limit=False, **own),
     )
     assert warned(limited, 16, [0, 1, 3], slow[0], slow[1], replace(slow[2], tpot_s=0.015)) == [
-        "No K keeps 5 ms per output token; the fastest takes 12.30 ms. Lower the batch or add GPUs."
+        "over_limit"
     ]
 
 

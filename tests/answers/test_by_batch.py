@@ -23,18 +23,20 @@ from advisor.answers.best_k import (
 from advisor.answers.by_batch import (
     MAX_HISTOGRAM_ROWS,
     BatchHistogram,
-    KByContext,
-    context_values,
-    contexts_from_text,
-    curves_at,
     given_ranges,
-    k_by_context,
     ranges_of,
     ranges_to_serve,
     schedule_for,
     schedule_values,
     static_ranges,
     table_of,
+)
+from advisor.answers.by_context import (
+    KByContext,
+    context_values,
+    contexts_from_text,
+    curves_at,
+    k_by_context,
 )
 from advisor.answers.schedule import SWITCH_COST, schedule_facts, schedule_gain, values_of
 from advisor.answers.simulation.policies import BatchSchedule, StaticK
@@ -379,7 +381,7 @@ def test_a_loss_counts_where_both_contexts_fit_a_k_of_none_included(
     own = np.array([0, 2, -1]), np.array([0.25, 0.0, 0.0]), np.array([False, False, False])
     other = np.array([3, 0, 2]), np.array([0.75, 0.5, 0.5]), np.array([True, False, True])
     judged = iter((own, other))
-    monkeypatch.setattr("advisor.answers.by_batch._judged", lambda *_: next(judged))
+    monkeypatch.setattr("advisor.answers.by_context._judged", lambda *_: next(judged))
     curve = replace(speedup_curve(EAGLE, [1]), batches=np.array([1.0, 2.0, 4.0]))
     at = dict.fromkeys((512, 2048), (load_setup(EAGLE), curve))
     found = k_by_context(512, (KRange(1, 4, 2, 1.0),), at)

@@ -15,7 +15,7 @@ import numpy as np
 
 from advisor import __version__
 from advisor.answers.advice import Advice
-from advisor.answers.by_batch import KByContext
+from advisor.answers.by_context import KByContext
 from advisor.answers.design.regions import RegionMap
 from advisor.answers.engines.config import one_option_a_line, one_slot_a_line
 from advisor.answers.engines.export import (

@@ -15,7 +15,7 @@ import jinja2
 
 from advisor.answers.advice import answer_values, component_times
 from advisor.answers.best_k import range_values
-from advisor.answers.by_batch import context_values
+from advisor.answers.by_context import context_values
 from advisor.answers.explore.changes import DesignStanding
 from advisor.predict.curve import curve_rows
 from advisor.predict.scenario import SCHEMA_VERSION, Scenario

@@ -19,10 +19,9 @@ import numpy as np
 
 from advisor.answers.advice import Advice, advice_on
 from advisor.answers.best_k import DraftRow, KRange
-from advisor.answers.by_batch import KByContext
+from advisor.answers.by_context import KByContext
 from advisor.answers.engines.config import DRAFT_MODEL_PLACEHOLDER, option_texts
 from advisor.answers.engines.export import (
-    GRAPHS_FILE,
     default_served_model,
     export_scenario,
     format_note,
@@ -139,9 +138,6 @@ _SHORTEN = (
 )
 """What is kept, tried until an answer is short enough: rows of K, warnings, sentences on K by
 batch, lines after it."""
-_LONG = 160
-"""A capture list of more characters stands in a file instead of on the launch line that is shown.
-Own choice. [-]"""
 
 
 @dataclass(frozen=True)
@@ -260,8 +256,7 @@ def launch_lines(
 ) -> list[str]:
     """The command that starts the engine with this schedule, or why there is none.
 
-    Where the engine reads the schedule or its graphs from a file, the command that writes it stands
-    below.
+    Where the engine reads the schedule from a file, the command that writes it stands below.
 
     facts : of `outcome_of`. export : words of that command, to which its own options are added;
         none from Python.
@@ -285,27 +280,21 @@ def launch_lines(
     placeholders |= {} if scenario.model_config_json is None else {"served_model": "SERVED-MODEL"}
     try:
         engine_export = export_scenario(
-            setup, advice.to_serve, scenario.engine, folder=Path("out"), **placeholders
+            setup,
+            advice.to_serve,
+            scenario.engine,
+            folder=Path("out"),
+            capture=advice.decided.capture,
+            **placeholders,
         )
     except AdvisorError as error:
         return wrapped(f"No launch command: {error}", width)
-    sizes = engine_export.capture_sizes
-    read = f'"$(cat out/{GRAPHS_FILE})"'
-    in_file = len(sizes) > _LONG
-    printed_line = (
-        engine_export.launch_line.replace(shlex.quote(sizes), "_" * len(read))
-        if in_file
-        else engine_export.launch_line
-    )
     fills = [f"put yours for {' and '.join(placeholders.values())}"] if placeholders else []
     if (weights := format_note(setup, name_to_serve(advice))) is not None:
         fills.append(note_text(weights))
     fill = f" ({'; '.join(fills)})" if fills else ""
-    lines = [
-        f"Launch{fill}:",
-        *(line.replace("_" * len(read), read) for line in shell_lines(printed_line, width)),
-    ]
-    if engine_export.file_name or in_file:
+    lines = [f"Launch{fill}:", *shell_lines(engine_export.launch_line, width)]
+    if engine_export.file_name:
         words = [
             word
             for name, value in placeholders.items()
@@ -385,6 +374,7 @@ def engine_setup(
             served_model=served_model,
             draft_model=draft,
             contexts=contexts,
+            capture=engine_advice.decided.capture,
         )
     except AdvisorError as error:
         return EngineSetup(engine=engine, problem=printable(str(error)))
