@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from advisor.answers.best_k import IntArray, KRange, k_at, last_batch, within_limit
+from advisor.answers.flags import Flags
 from advisor.answers.schedule import SWITCH_COST
 from advisor.predict.curve import Curve, curve_for, draft_odds, excess_loss, recommended
 from advisor.predict.load import load_setup
@@ -46,6 +48,12 @@ SHOWN_BATCHES = (1, 4, 16, 64, 256, 1024)
 apart. [-]"""
 
 
+CONTEXT_FLAGS: Flags = {
+    "others": ("n_contexts", ">", 1),
+    "matters": ("cases", "!=", ()),
+}
+
+
 @dataclass(frozen=True)
 class KByContext:
     """The recommended K of each context and batch, beside the schedule at the scenario's own
@@ -79,19 +87,15 @@ class KByContext:
         return np.where(self.misses, np.inf, self.loss)
 
     @property
-    def text(self) -> str:
-        """Sentence on where context changes the answer, or that it does not."""
-        others = [context for context in self.contexts if context != self.own_context]
-        if not others:
-            return ""
-        if not self.matters:
-            return (
-                f"Context hardly changes the answer: from {self.contexts[0]:,} to "
-                f"{self.contexts[-1]:,} tokens this schedule costs at most {self.loss.max():.1%} "
-                "more than at its own, at any batch that fits."
-            )
-        cases = "; ".join(self._case_text(row, column) for row, column in self._worst)
-        return f"Context changes the answer: {cases}."
+    def facts(self) -> dict[str, Any]:
+        """Facts of where context changes the answer, or how little it does."""
+        return {
+            "n_contexts": len(self.contexts),
+            "first": self.contexts[0],
+            "last": self.contexts[-1],
+            "most": float(self.loss.max()),
+            "cases": tuple(self._case(row, column) for row, column in self._worst),
+        }
 
     @property
     def _worst(self) -> list[tuple[int, int]]:
@@ -101,37 +105,17 @@ class KByContext:
         rows = sorted(np.flatnonzero(worst > SWITCH_COST).tolist(), key=lambda row: -worst[row])[:2]
         return [(row, int(self._cost[row].argmax())) for row in sorted(rows)]
 
-    def _case_text(self, row: int, column: int) -> str:
-        effect = f"cost {self.loss[row, column]:.1%}"
-        if self.misses[row, column]:
-            effect = "miss the limit"
-        return (
-            f"with {self.contexts[row]:,} tokens at batch {self.batches[column]:,} K = "
-            f"{self.k[row, column]}, where this schedule's {self.own_k[column]} would {effect}"
-        )
+    def _case(self, row: int, column: int) -> tuple[int, int, int, int, float | None]:
+        """(context, batch, recommended K, K of the schedule, what that loses; None: the limit)."""
+        loss = None if self.misses[row, column] else float(self.loss[row, column])
+        ks = int(self.k[row, column]), int(self.own_k[column])
+        return (self.contexts[row], int(self.batches[column]), *ks, loss)
 
     @property
     def shown(self) -> NDArray[np.int64]:
-        """Places of the batches that a table has: SHOWN_BATCHES and those that `text` names."""
+        """Places of the batches that a table has: SHOWN_BATCHES and those of the worst cases."""
         worst_batches = [self.batches[column] for _, column in self._worst]
         return np.flatnonzero(np.isin(self.batches, [*SHOWN_BATCHES, *worst_batches]))
-
-
-def context_values(result: KByContext) -> dict[str, object]:
-    """Recommended K by context for JSON and reports, [nB] each. None where a batch does not fit."""
-    return {
-        "says": result.text,
-        "matters": result.matters,
-        "batches": result.batches.tolist(),
-        "contexts": [
-            {
-                "context_tokens": context,
-                "n_draft": [None if k < 0 else int(k) for k in result.k[row]],
-                "schedule_loss": result.loss[row].tolist(),
-            }
-            for row, context in enumerate(result.contexts)
-        ],
-    }
 
 
 def curves_at(

@@ -162,6 +162,16 @@ class Outcome:
     """None for an engine without a profile."""
     kernels_of: str | None
     """Another accelerator with the same chip, whose measured kernels are used."""
+    experts_kernels: str | None
+    """Origin of the routed experts' kernel times, as their table names it. None for a dense
+    model."""
+    bound: str
+    """Resource that most of a baseline step waits for: bandwidth, compute, launch or
+    communication."""
+    bound_component: str
+    """Key of its largest component."""
+    bound_share: float
+    """Share of that component, or of launches and host, in the step. [0 to 1]"""
     refit_points: int | None
     """Points of the user's own that the constants were refitted to."""
 
@@ -223,6 +233,11 @@ FLAGS: Flags = {
     "interpolated": ("tier", "==", "interpolated"),
     "fitted": ("tier", "==", "fitted"),
     "same_chip": ("kernels_of", "known", None),
+    "roofline": ("tier", "==", "roofline"),
+    "moe": ("experts_kernels", "known", None),
+    "launch_bound": ("bound", "==", "launch"),
+    "communication_bound": ("bound", "==", "communication"),
+    "compute_bound": ("bound", "==", "compute"),
 }
 """The only place with a threshold of the main answer."""
 
@@ -302,6 +317,7 @@ def outcome_of(
     tried = rows[k or advice.curve_k]
     alone = rows[answer.best_alone]
     adjustment = advice.setup.adjustment
+    moe = advice.setup.architecture.moe
     widths = own_half_widths(advice)
     own_here = [speedup for at, drafted, speedup in own if (at, drafted) == (batch, k)]
     draft: dict[str, Any] = {
@@ -319,6 +335,10 @@ def outcome_of(
         "engine": scenario.engine,
         "engine_name": _engine_name(scenario.engine),
         "kernels_of": advice.setup.costs.kernels_of or None,
+        "experts_kernels": None if moe is None else advice.setup.costs.routed.because,
+        "bound": answer.bound.kind,
+        "bound_component": answer.bound.component,
+        "bound_share": answer.bound.share,
         "refit_points": None if adjustment is None else adjustment.n_points,
     }
     own_runs: dict[str, Any] = {

@@ -10,7 +10,7 @@ import click
 
 from advisor.answers.best_k import costs_of, range_values
 from advisor.answers.by_batch import BatchHistogram, RuntimeSchedule, ServeChoice, schedule_for
-from advisor.answers.by_context import context_values, contexts_from_text
+from advisor.answers.by_context import contexts_from_text
 from advisor.answers.engines.config import DRAFT_MODEL_PLACEHOLDER
 from advisor.answers.engines.export import export_scenario, needs_draft_model, write_export
 from advisor.answers.simulation.compare import (
@@ -28,9 +28,15 @@ from advisor.physics.notes import Rank
 from advisor.predict.scenario import Scenario
 from advisor.profiles import read_file, shown_path
 from advisor.show.phrases.notes import checked_by, note_texts
-from advisor.show.phrases.schedule import BOOK, TEXTS
+from advisor.show.phrases.schedule import BOOK, CONTEXT, TEXTS
+from advisor.show.phrases.simulation import LOAD
 from advisor.show.table import Column, Table
-from advisor.show.words.answer import accepted_length_text, k_by_batch_table, k_by_context_table
+from advisor.show.words.answer import (
+    accepted_length_text,
+    context_values,
+    k_by_batch_table,
+    k_by_context_table,
+)
 
 
 @click.command(cls=ScenarioCommand)
@@ -69,7 +75,7 @@ def schedule(
     if at.matters or runtime_schedule.others is not None:
         out.say("\nRecommended K by batch and tokens of context (-: does not fit):")
         out.print_table(k_by_context_table(at))
-    out.say(at.text)
+    out.say(CONTEXT.say("context", at.facts))
     if runtime_schedule.gain is not None:
         gain = runtime_schedule.gain
         out.say(
@@ -264,7 +270,7 @@ def simulate(
         f"seed {plan.seed}. Best single K: {report.best_static_k}. Decode iterations only; "
         "prefill is not simulated."
     )
-    out.say(report.load_note)
+    out.say(LOAD.say("load", report.facts))
     if kind != "trace":
         out.say(accepted_length_text(runtime_schedule.setup))
     out.print_labelled("warning", note_texts(runtime_schedule.setup.notes))

@@ -25,6 +25,7 @@ EXAMPLE: dict[str, Any] = {
     "part": "experts",
     "reason": "this shape was not measured",
     "effect": "harmful",
+    "cases": ((8192, 64, 3, 2, 0.04),),
 }
 """Facts of all kinds: of those that no flag reads and no line here names, a number."""
 

@@ -124,6 +124,10 @@ class EngineExport:
     file_name: str | None
     launch_line: str
     notes: tuple[Note, ...]
+    admitted: int | None = None
+    """Requests that the launch line admits, of all attention groups; None: the engine's own."""
+    switches: bool = False
+    """Whether it runs several K."""
 
 
 def one_slot_a_line(text: str) -> str:

@@ -115,7 +115,7 @@ def export_scenario(
     export = export_engine_config(engine, request)
     notes = [*export.notes, *_notes(setup, engine, model)]
     if contexts is not None and contexts.matters:
-        notes.append(Note.of("k_by_context", text=contexts.text))
+        notes.append(Note.of("k_by_context", **contexts.facts))
     return replace(export, notes=ranked(notes))
 
 
@@ -242,16 +242,15 @@ def method_for(setup: Setup, engine: str) -> str:
     ):
         return setup.drafter.method
     others = [
-        profile.name
+        f"export for {profile.name}"
         for profile in export_engines()
         if profile.mtp is not None and family in profile.mtp.models
     ]
-    instead = f"export for {' or '.join(others)}, or " if others else ""
     read = f" {rule.reviewed.version}" if rule.reviewed else ""
     raise AdvisorError(
         f"{rule.name}{read} does not run the multi-token-prediction module of {family} models: it "
-        f"refuses the method or has no such draft model; {instead}choose another drafter, e.g. "
-        "eagle3 or ngram"
+        "refuses the method or has no such draft model; "
+        f"{' or '.join([*others, 'choose another drafter, e.g. eagle3 or ngram'])}"
     )
 
 
@@ -268,7 +267,7 @@ def _config(setup: Setup) -> Mapping[str, Any]:
     """The scenario's configuration. Empty where it is not at hand."""
     scenario = setup.scenario
     if scenario.model_config_json is not None:
-        return parse_json(scenario.model_config_json, "the model's config.json")
+        return parse_json(scenario.model_config_json, "config.json")
     return model_profile(scenario.model_id).config if scenario.model_id in model_ids() else {}
 
 

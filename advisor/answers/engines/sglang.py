@@ -56,7 +56,8 @@ def export(request: ExportRequest) -> EngineExport:
     words += _graph_words(request)
     if not drafts:
         notes.append(Note.of("nothing_drafted"))
-        return EngineExport("sglang", None, "", None, shlex.join(words), ranked(notes))
+        line = shlex.join(words)
+        return EngineExport("sglang", None, "", None, line, ranked(notes), admitted)
     if request.capture is not None:
         notes.append(request.capture.note)
     kind = None if len(rows) == 1 else fixed_k(method, served.data_parallel, request.multi_layer)
@@ -76,7 +77,10 @@ def export(request: ExportRequest) -> EngineExport:
     elif kind is not None:
         notes.append(Note.of(kind, method=method, **only_k(request)))
     notes += guard_notes("sglang", request)
-    return EngineExport("sglang", config, text, file_name, shlex.join(words), ranked(notes))
+    line = shlex.join(words)
+    return EngineExport(
+        "sglang", config, text, file_name, line, ranked(notes), admitted, switches=adaptive
+    )
 
 
 def _graph_words(request: ExportRequest) -> list[str]:

@@ -79,7 +79,8 @@ def export(request: ExportRequest) -> EngineExport:
     if config is None:
         notes.append(Note.of("nothing_drafted"))
         return EngineExport("vllm", None, "", None, shlex.join(words), ranked(notes))
-    if "num_speculative_tokens_per_batch_size" in config and method not in TABLE_TESTED_WITH:
+    switches = "num_speculative_tokens_per_batch_size" in config
+    if switches and method not in TABLE_TESTED_WITH:
         notes.append(Note.of("table_untested", method=method))
     elif kind is not None:
         notes.append(Note.of(kind, method=method, **only_k(request)))
@@ -91,7 +92,7 @@ def export(request: ExportRequest) -> EngineExport:
     notes += guard_notes("vllm", request)
     text = json.dumps(config, separators=(",", ":"))
     line = shlex.join([*words, "--speculative-config", text])
-    return EngineExport("vllm", config, text, None, line, ranked(notes))
+    return EngineExport("vllm", config, text, None, line, ranked(notes), switches=switches)
 
 
 def placement_words(served: ServedModel) -> list[str]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from advisor.answers.flags import Flags, holds
+from advisor.physics.components import BY_KEY
 from advisor.text import counted
 
 _BRACE = re.compile(r"\{(\w+)(?::(\w+))?\}")
@@ -60,6 +61,15 @@ def _jumps(jumps: tuple[tuple[int, int, float], ...]) -> str:
     return "; ".join(pieces)
 
 
+def _contexts(cases: tuple[tuple[int, int, int, int, float | None], ...]) -> str:
+    pieces = [
+        f"with {context:,} tokens at batch {batch:,} K = {k}, where this schedule's {own} would "
+        + ("miss the limit" if loss is None else f"cost {100 * loss:.1f}%")
+        for context, batch, k, own, loss in cases
+    ]
+    return "; ".join(pieces)
+
+
 FORMS: dict[str, Callable[[Any], str]] = {
     "": str,
     "x": lambda value: f"{value:.2f}×",
@@ -81,6 +91,8 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "capital": str.capitalize,
     "list": " and ".join,
     "jumps": _jumps,
+    "contexts": _contexts,
+    "loads": lambda component: BY_KEY[component].loads,
 }
 """A fact as text, by the form behind its name."""
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from advisor.physics.notes import Note
 from advisor.show.phrases.book import Book, Phrase
+from advisor.show.phrases.schedule import CONTEXT_CHANGES
 
 _UNSTATED = (
     *("engine", "version", "since", "reason", "rounded", "above", "beyond_k"),
@@ -461,7 +462,7 @@ PHRASES = (
     Phrase("guard_effect", "harmful", "can harm"),
     Phrase("guard_effect", "no_effect", "has no effect"),
     Phrase("guard_effect", "", "not known"),
-    Phrase("k_by_context", "", "{text}"),
+    Phrase("k_by_context", "", CONTEXT_CHANGES),
     Phrase(
         "schedule_of_engine",
         "",

@@ -26,7 +26,7 @@ from advisor.prediction import Constant
 from advisor.show.live_answer import engine_of
 from advisor.show.phrases.notes import note_texts
 from advisor.show.phrases.schedule import BOOK as SCHEDULE_BOOK
-from advisor.show.phrases.schedule import TEXTS
+from advisor.show.phrases.schedule import CONTEXT, TEXTS
 from advisor.show.report.blocks import (
     Block,
     Code,
@@ -181,9 +181,6 @@ def curve_finding(report: Report) -> str:
 
 
 def _answer(report: Report) -> tuple[Block, ...]:
-    answer = report.advice.recommendation
-    why = f"{answer.bound_because} Plain decoding is {answer.bound}-bound."
-    tier = f"The speedup is {answer.speedup.tier}: {printable(answer.speedup.because)}."
     fits = (
         f"The largest batch that fits the memory is {report.advice.setup.memory.largest_batch:,}."
     )
@@ -193,7 +190,7 @@ def _answer(report: Report) -> tuple[Block, ...]:
     )
     drafts = table_block(Table(DRAFTS, report.advice.drafts), caption)
     blocks: list[Block] = [
-        Paragraph(f"{why} {tier}"),
+        Paragraph(report.say("bound", "tier_because")),
         Paragraph(f"{report.say('share', 'range', 'assumed', 'alternative')} {fits}".strip()),
         drafts,
     ]
@@ -276,8 +273,9 @@ def _schedule(report: Report) -> tuple[Block, ...]:
     table = k_by_batch_table(report.advice.k_by_batch, report.scenario.max_tpot_ms is not None)
     text = " ".join(SCHEDULE_BOOK.says((*TEXTS, "rule"), report.advice.schedule.facts))
     blocks: list[Block] = [Paragraph(text), table_block(table)]
-    if (at := report.k_by_context) is not None and at.text:
-        blocks.append(Paragraph(at.text))
+    at = report.k_by_context
+    if at is not None:
+        blocks.append(Paragraph(CONTEXT.say("context", at.facts)))
     if at is not None and at.matters:
         caption = "Recommended K by batch and tokens of context. A dash: does not fit in memory."
         blocks.append(table_block(k_by_context_table(at), caption))
@@ -417,8 +415,7 @@ def _in_short(report: Report) -> str:
         do if report.decided else report.say("do"),
         *note_texts(note for note in advice.notes if note.kind == "split_blocks"),
         place,
-        report.say("range", "slow", "alternative", "published", "published_here"),
-        advice.recommendation.bound_because,
+        report.say("range", "slow", "alternative", "published", "published_here", "bound"),
     )
     return " ".join(filter(None, texts))
 

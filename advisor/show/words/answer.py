@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from advisor.answers.advice import Advice, advice_on
+from advisor.answers.advice import Advice, advice_on, answer_values
 from advisor.answers.best_k import DraftRow, KRange
 from advisor.answers.by_context import KByContext
 from advisor.answers.engines.config import DRAFT_MODEL_PLACEHOLDER, option_texts
@@ -37,6 +37,7 @@ from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
 from advisor.show.phrases.answer import BOOK
 from advisor.show.phrases.notes import note_text, note_texts
+from advisor.show.phrases.schedule import CONTEXT
 from advisor.show.table import Column, Table, matrix
 from advisor.text import counted, printable, wrapped
 
@@ -85,6 +86,29 @@ def k_by_context_table(found: KByContext) -> Table[Sequence[Any]]:
         for at in found.shown
     ]
     return matrix(header, rows, "r" * len(header))
+
+
+def context_values(result: KByContext) -> dict[str, object]:
+    """Recommended K by context for JSON and reports, [nB] each. None where a batch does not fit."""
+    return {
+        "says": CONTEXT.say("context", result.facts),
+        "matters": result.matters,
+        "batches": result.batches.tolist(),
+        "contexts": [
+            {
+                "context_tokens": context,
+                "n_draft": [None if k < 0 else int(k) for k in result.k[row]],
+                "schedule_loss": result.loss[row].tolist(),
+            }
+            for row, context in enumerate(result.contexts)
+        ],
+    }
+
+
+def answer_document(advice: Advice, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The recommendation as JSON carries it, with the reasons for its tier and its bound."""
+    reasons = {"because": BOOK.say("because", facts), "bound_because": BOOK.say("bound", facts)}
+    return answer_values(advice) | reasons
 
 
 def accepted_lengths(acceptance: Acceptance, shortest: int = 0) -> Table[int]:
@@ -350,6 +374,10 @@ class EngineSetup:
     warnings: tuple[str, ...] = ()
     """`notes` in words."""
     notes: tuple[Note, ...] = ()
+    admitted: int | None = None
+    """Requests that the launch line admits, of all attention groups; None: the engine's own."""
+    switches: bool = False
+    """Whether it runs several K."""
     problem: str = ""
     """The other fields are then empty."""
 
@@ -381,7 +409,8 @@ def engine_setup(
     to_name = []
     if not _known_model(advice) and served_model == printable(advice.scenario.model_id):
         to_name.append(Note.of("model_to_name", name=served_model))
-    if DRAFT_MODEL_PLACEHOLDER in export.launch_line:
+    drafts = any(part.k_running for part in engine_advice.to_serve)
+    if drafts and draft == DRAFT_MODEL_PLACEHOLDER:
         to_name.append(Note.of("drafter_to_name", name=DRAFT_MODEL_PLACEHOLDER))
     notes = ranked([*to_name, *export.notes])
     return EngineSetup(
@@ -391,6 +420,8 @@ def engine_setup(
         file_name=export.file_name or "",
         warnings=tuple(note_texts(notes, "bare")),
         notes=notes,
+        admitted=export.admitted,
+        switches=export.switches,
     )
 
 
