@@ -63,9 +63,9 @@ def _jumps(jumps: tuple[tuple[int, int, float], ...]) -> str:
 
 def _contexts(cases: tuple[tuple[int, int, int, int, float | None], ...]) -> str:
     pieces = [
-        f"with {context:,} tokens at batch {batch:,} K = {k}, where this schedule's {own} would "
+        f"with {context:,} tokens at batch {batch:,} K = {k}, where this schedule's {own_k} would "
         + ("miss the limit" if loss is None else f"cost {100 * loss:.1f}%")
-        for context, batch, k, own, loss in cases
+        for context, batch, k, own_k, loss in cases
     ]
     return "; ".join(pieces)
 
@@ -78,6 +78,7 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "3": _digits,
     "g": lambda value: f"{value:g}",
     "int": lambda value: f"{value:,.0f}",
+    "share": lambda value: "-" if value is None else f"{100 * value:.0f}%",
     "pct": lambda value: f"{100 * value:.0f}%",
     "pct1": lambda value: f"{100 * value:.1f}%",
     "chance": lambda value: f"{100 * min(value, 0.99):.0f}%",
@@ -105,6 +106,18 @@ class Book:
     facts: frozenset[str]
     """Names of the record's fields."""
     flags: Flags
+
+    @classmethod
+    def of(cls, *phrases: Phrase, flags: Flags | None = None) -> Book:
+        """A book of facts that its own phrases name; a flag without a rule is a fact that is true.
+
+        For a few sentences whose facts are put together where they are said.
+        """
+        words = {flag for phrase in phrases for flag, _ in phrase.flags}
+        rules: Flags = {flag: (flag, "==", True) for flag in words} | dict(flags or {})
+        slots = {phrase.slot for phrase in phrases}
+        facts = {name for phrase in phrases for name, _ in phrase.braces} - slots
+        return cls(phrases, frozenset(facts | {name for name, _, _ in rules.values()}), rules)
 
     def __post_init__(self) -> None:
         slots = {phrase.slot for phrase in self.phrases}

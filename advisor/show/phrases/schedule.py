@@ -85,56 +85,36 @@ PHRASES = (
 )
 BOOK = Book(PHRASES, frozenset(field.name for field in fields(ScheduleFacts)), SCHEDULE_FLAGS)
 CONTEXT_CHANGES = "Context changes the answer: {cases:contexts}."
-CONTEXT = Book(
-    (
-        Phrase("context", "!others", ""),
-        Phrase("context", "matters", CONTEXT_CHANGES),
-        Phrase(
-            "context",
-            "",
-            "Context hardly changes the answer: from {first:int} to {last:int} tokens this "
-            "schedule costs at most {most:pct1} more than at its own, at any batch that fits.",
-        ),
+CONTEXT = Book.of(
+    Phrase("context", "!others", ""),
+    Phrase("context", "matters", CONTEXT_CHANGES),
+    Phrase(
+        "context",
+        "",
+        "Context hardly changes the answer: from {first:int} to {last:int} tokens this "
+        "schedule costs at most {most:pct1} more than at its own, at any batch that fits.",
     ),
-    frozenset(("n_contexts", "first", "last", "most", "cases")),
-    CONTEXT_FLAGS,
+    flags=CONTEXT_FLAGS,
 )
 """K by batch at other contexts (`KByContext.facts`)."""
-COMMAND = Book(
-    (
-        Phrase("unwritten", "", "No command is written: set K yourself."),
-        Phrase("problem", "", "{engine_name}: {problem}."),
-        Phrase("drafter", "names_drafter", "{placeholder}: your {drafter} checkpoint."),
-        Phrase(
-            "fixed", "fixed_k", "{engine_name} cannot vary K here: this batch's K is set for all."
-        ),
-        Phrase(
-            "requests",
-            "admits full",
-            "{admitted:int} requests: all that fit in memory at this context.",
-        ),
-        Phrase("requests", "admits", "{admitted:int} requests: where K by batch ends."),
-        Phrase(
-            "hint",
-            "has_table vllm",
-            "num_speculative_tokens_per_batch_size: [first batch, last batch, K]",
-        ),
-        Phrase("hint", "has_table", "candidate_steps: K from that batch on"),
+COMMAND = Book.of(
+    Phrase("unwritten", "", "No command is written: set K yourself."),
+    Phrase("problem", "", "{engine_name}: {problem}."),
+    Phrase("drafter", "names_drafter", "{placeholder}: your {drafter} checkpoint."),
+    Phrase("fixed", "fixed_k", "{engine_name} cannot vary K here: this batch's K is set for all."),
+    Phrase(
+        "requests",
+        "admits full",
+        "{admitted:int} requests: all that fit in memory at this context.",
     ),
-    frozenset(
-        (
-            *("engine", "engine_name", "problem", "placeholder", "names_drafter", "drafter"),
-            *("fixed_k", "admitted", "full", "has_table"),
-        )
+    Phrase("requests", "admits", "{admitted:int} requests: where K by batch ends."),
+    Phrase(
+        "hint",
+        "has_table vllm",
+        "num_speculative_tokens_per_batch_size: [first batch, last batch, K]",
     ),
-    {
-        "names_drafter": ("names_drafter", "==", True),
-        "fixed_k": ("fixed_k", "==", True),
-        "admits": ("admitted", "known", None),
-        "full": ("full", "==", True),
-        "has_table": ("has_table", "==", True),
-        "vllm": ("engine", "==", "vllm"),
-    },
+    Phrase("hint", "has_table", "candidate_steps: K from that batch on"),
+    flags={"admits": ("admitted", "known", None), "vllm": ("engine", "==", "vllm")},
 )
 """What stands below a launch command."""
 TEXTS = ("enough", "zero", "alone")
