@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from advisor.answers.best_k import (
     DraftRow,
@@ -183,6 +185,16 @@ class Advice:
     """The K those two belong to."""
     notes: tuple[Note, ...]
     """What to know before trusting it, the heaviest first."""
+
+    @cached_property
+    def on_schedule(self) -> NDArray[np.bool_]:
+        """Batches of the curve that decide every schedule, [nB]."""
+        return np.isin(self.curve.batches, self.values.batches)
+
+    @cached_property
+    def at_lengths(self) -> dict[float, Any]:
+        """Answers at other accepted lengths that were looked at (`by_length.at_length`)."""
+        return {}
 
     @property
     def band_level(self) -> float:

@@ -40,7 +40,6 @@ from advisor.physics.notes import Kind, Note
 from advisor.predict.curve import (
     SCHEDULE_BATCHES,
     Curve,
-    Odds,
     batches_with,
     curve_for,
     graph_edges,
@@ -184,11 +183,8 @@ class RuntimeSchedule:
         return (Note.of(self.fixed_k, **facts),) if k else ()
 
 
-def schedule_values(setup: Setup, curve: Curve, odds: Odds | None = None) -> KValues:
-    """Values of each K on the batches that decide every schedule, whatever others a curve shows.
-
-    odds : `draft_odds` of the curve among all K, where they are at hand.
-    """
+def schedule_values(setup: Setup, curve: Curve) -> KValues:
+    """Values of each K on the batches that decide every schedule, whatever others a curve shows."""
     end = float(curve.batches[-1])
     fixed = SCHEDULE_BATCHES[: int(np.searchsorted(SCHEDULE_BATCHES, end)) + 1]
     beyond = SCHEDULE_BATCHES[-1] * 2.0 ** np.arange(
@@ -197,7 +193,7 @@ def schedule_values(setup: Setup, curve: Curve, odds: Odds | None = None) -> KVa
     grid = np.unique(np.minimum([*fixed, *beyond, *graph_edges(setup)], MAX_BATCH))
     known = np.isin(curve.batches, grid)
     if np.count_nonzero(known) == len(grid):
-        return values_of(curve, known, odds)
+        return values_of(curve, known)
     return values_of(curve_for(setup, grid, curve.drafts))
 
 

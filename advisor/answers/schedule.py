@@ -246,10 +246,11 @@ def _one_server(table: WholeBatches, chosen: NDArray[np.int64]) -> NDArray[np.in
     # In a table the drafter runs once a step at K = 0 too, to keep its cache: vLLM and SGLang
     # charge for that.
     charged = table.charged()
-    fixed = np.where(np.arange(table.loss.shape[1]) == chosen[:, None], 0.0, np.inf)
-    running = _cheapest(
-        np.where(chosen[:, None] > 0, fixed, charged.excess), charged.doublings, charged.allowed
-    )
+    running = chosen
+    if not chosen.all():
+        fixed = np.where(np.arange(table.loss.shape[1]) == chosen[:, None], 0.0, np.inf)
+        excess = np.where(chosen[:, None] > 0, fixed, charged.excess)
+        running = _cheapest(excess, charged.doublings, charged.allowed)
     is_off = table.plain_cost(charged) <= charged.cost(running)
     return np.zeros_like(chosen) if is_off else running
 

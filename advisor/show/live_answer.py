@@ -57,7 +57,6 @@ def live_answer(
     curve = advice.curve
     setup = advice.setup
     scenario = advice.scenario
-    fixed = np.isin(curve.batches, advice.values.batches)
     price = price_of(setup.hardware, usd_per_hour)
     schedule = own_schedule(own)
     points = _points(own, "")
@@ -69,7 +68,7 @@ def live_answer(
         "key": scenario.hash,
         "batch": scenario.batch_size,
         "batches": curve.batches.astype(int).tolist(),
-        "fixed": fixed.tolist(),
+        "fixed": advice.on_schedule.tolist(),
         "last": last_batch(setup, curve),
         "largest": setup.memory.largest_batch,
         "drafts": curve.drafts.tolist(),
