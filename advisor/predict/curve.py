@@ -165,12 +165,12 @@ def draft_odds(draws: ArrayLike, allowed: ArrayLike | None = None) -> Odds:
     # K first and one after another: several times quicker than along so short an axis.
     values = np.ascontiguousarray(np.moveaxis(np.asarray(draws, float), -1, 0))
     best = functools.reduce(np.maximum, values)
-    kept = values / best
-    loss = np.moveaxis(1.0 - kept.mean(axis=1), 0, -1)
+    shares = values / best
+    loss = np.moveaxis(1.0 - shares.mean(axis=1), 0, -1)
     least = np.where(_choosable(allowed, loss.shape), loss, np.inf).argmin(axis=-1)
     # Differences to the least, draw by draw: what all K err by alike must not blur which one is
     # better.
-    beside = kept - np.take_along_axis(kept, least[None, None], axis=0)
+    beside = shares - np.take_along_axis(shares, least[None, None], axis=0)
     n_draws = values.shape[1]
     squares = np.einsum("kd...,kd...->k...", beside, beside) / n_draws
     variance = np.maximum(squares - beside.mean(axis=1) ** 2, 0.0)

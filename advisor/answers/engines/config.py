@@ -181,23 +181,16 @@ def merged_rows(ranges: Sequence[KRange]) -> tuple[tuple[int, int, int], ...]:
 
 
 def per_rank(ranges: Sequence[KRange], groups: int) -> tuple[KRange, ...]:
-    """Schedule by the batch of one data-parallel rank. A rank with b sequences is an instance with
-    b x groups."""
+    """K by the batch of one data-parallel rank, without its speedups.
+
+    A rank with b sequences is an instance with b x groups.
+    """
     if groups == 1:
         return tuple(ranges)
     last = max(1, ranges[-1].batch_end // groups)
     running = k_running_at(ranges, np.arange(1, last + 1) * groups)
-    edges = np.flatnonzero(np.diff(running)) + 1
-    starts = [0, *edges.tolist()]
-    ends = [*edges.tolist(), last]
-    speedup = [
-        next(r.speedup for r in reversed(ranges) if r.batch_start <= (a + 1) * groups)
-        for a in starts
-    ]
-    return tuple(
-        KRange(a + 1, b, int(running[a]), value)
-        for a, b, value in zip(starts, ends, speedup, strict=True)
-    )
+    edges = [0, *(1 + np.flatnonzero(np.diff(running))).tolist(), last]
+    return tuple(KRange(a + 1, b, int(running[a]), 1.0) for a, b in pairwise(edges))
 
 
 LEAST_COUNTS = ((1, 1), (2, 2), (4, 4), (8, 8), (256, 16))

@@ -28,7 +28,7 @@ from advisor.answers.engines.config import (
     guard_notes,
     per_rank,
 )
-from advisor.answers.engines.graphs import assumed_capture, largest_needed, with_largest
+from advisor.answers.engines.graphs import assumed_capture
 from advisor.answers.engines.vllm import placement_words, token_budget, vllm_speculative_config
 from advisor.catalog.engines import (
     ADMITTED,
@@ -176,14 +176,7 @@ def _graphs_of(
         if by_itself is None:
             return None, None
         return None, assumed_capture(setup, by_itself, ranges, limit)
-    server = setup.graphs.server
-    if limit is None or capture is None:
-        return server, capture
-    # Fewer requests than the schedule covers need fewer graphs, alike up to there.
-    by_itself = with_largest(setup.graphs, None)
-    largest = largest_needed(by_itself, ranges, setup.placement.attention_groups, limit)
-    fewer = None if largest is None else replace(capture, largest=largest)
-    return replace(server, largest=largest), fewer
+    return setup.graphs.server, capture
 
 
 def _served(setup: Setup, model: str, max_running_requests: int | None) -> ServedModel:

@@ -109,9 +109,9 @@ class Book:
 
     @classmethod
     def of(cls, *phrases: Phrase, flags: Flags | None = None) -> Book:
-        """A book of facts that its own phrases name; a flag without a rule is a fact that is true.
+        """A book of a few sentences whose facts are put together where they are said.
 
-        For a few sentences whose facts are put together where they are said.
+        Its facts are those that its phrases name; a flag without a rule is a fact that is true.
         """
         words = {flag for phrase in phrases for flag, _ in phrase.flags}
         rules: Flags = {flag: (flag, "==", True) for flag in words} | dict(flags or {})
