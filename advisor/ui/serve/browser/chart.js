@@ -213,7 +213,7 @@ function notes(svg, state, f, s) {
     }
     svg.append(dot(px, py, 4, "fill:var(--page);stroke:var(--schedule);stroke-width:2", said));
   };
-  if (s.box.bottom - s.y(1) > 22) taken.push({ x1: s.box.left, x2: s.box.left + 180, y1: s.y(1) + 3, y2: s.y(1) + 22 });
+  taken.push({ x1: s.box.left, x2: s.box.left + 180, y1: s.y(1) + 3, y2: s.y(1) + 22 });
   const keep = (px, py) => taken.push({ x1: px - 9, x2: px + 9, y1: py - 9, y2: py + 9 });
   keep(s.x(state.batch), s.y(valueAt(m, "speedup", f, state.batch, m.drafts.indexOf(state.k))));
   for (const [batch, , value] of [...m.published, ...m.own]) keep(s.x(batch), s.y(value));
