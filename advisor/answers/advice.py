@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from advisor.answers.best_k import (
     DraftRow,
@@ -24,33 +26,33 @@ from advisor.answers.best_k import (
     last_batch,
     sweet_spot,
 )
-from advisor.answers.by_batch import ranges_of, ranges_to_serve, schedule_values
+from advisor.answers.by_batch import RuntimeSchedule, schedule_for
+from advisor.answers.engines.export import void_notes
 from advisor.answers.schedule import KValues, ScheduleFacts, schedule_facts
 from advisor.measured.published import PublishedRun, runs_beside
 from advisor.physics import laws
 from advisor.physics.bands import BAND_LEVEL, Draws, band, make_draws
 from advisor.physics.components import BY_KEY, KERNELS, OVERHEADS
 from advisor.physics.notes import Note, ranked
-from advisor.predict.curve import Curve, batches_with, curve_for, digits, graph_edges, held_sweep
-from advisor.predict.load import load_setup
+from advisor.predict.curve import Curve, curve_for, digits, held_sweep
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import RELEASE_FIELDS
 from advisor.predict.setup import Setup
-from advisor.prediction import BAND_SIGMAS, AdvisorError, Prediction, Tier
+from advisor.prediction import BAND_SIGMAS, AdvisorError, Tier
+
+Uncertain = Literal["kernels", "overheads", "routing", "accepted_length", "unexplained", "unseen"]
+"""A kind of uncertainty; `unseen`: what machines nobody has seen differ by, all in all."""
 
 
 @dataclass(frozen=True)
 class BandPart:
     """The band of a speedup when only one kind of constant is uncertain. [-]"""
 
-    what: str
+    what: Uncertain
     low: float
     high: float
     share: float
     """Of the variance of the logarithm, over all parts. [-]"""
-
-
-_UNSEEN = "Machines nobody has seen, all in all"
 
 
 def band_parts(setup: Setup, batch_size: float, n_draft: int) -> tuple[BandPart, ...]:
@@ -60,7 +62,7 @@ def band_parts(setup: Setup, batch_size: float, n_draft: int) -> tuple[BandPart,
     Without rows of the user's own the last part is the whole range, with the rest of its variance:
     it holds what machines nobody has seen differ by.
     """
-    rows = []
+    rows: list[tuple[Uncertain, float, float, float]] = []
     for label, draws in _alone(make_draws(setup.costs)):
         curve = curve_for(setup, [batch_size], [n_draft], draws=draws)
         speedups = curve.draws[:, 0, 0]
@@ -73,35 +75,54 @@ def band_parts(setup: Setup, batch_size: float, n_draft: int) -> tuple[BandPart,
         high = float(curve.high[0, 0])
         whole = float(np.log(high / low) / (2.0 * BAND_SIGMAS)) ** 2
         explained = sum(variance for *_, variance in rows[:-1])
-        rows[-1] = (_UNSEEN, low, high, max(whole - explained, 0.0))
+        rows[-1] = ("unseen", low, high, max(whole - explained, 0.0))
     total = sum(variance for *_, variance in rows) or 1.0
     return tuple(
         BandPart(label, low, high, variance / total) for label, low, high, variance in rows
     )
 
 
-def _alone(draws: Draws) -> Iterator[tuple[str, Draws]]:
+def _alone(draws: Draws) -> Iterator[tuple[Uncertain, Draws]]:
     """Draws in which one kind varies and all others stay at their centre."""
     central = {name: np.ones_like(factor) for name, factor in draws.factor.items()}
     no_error = np.zeros_like(draws.routing_z)
     still = Draws(central, no_error, no_error, no_error, np.zeros_like(draws.per_k_z))
     kernels = {component.key: draws.factor[component.key] for component in KERNELS}
     overheads = {component.key: draws.factor[component.key] for component in OVERHEADS}
-    yield "Kernel times", replace(still, factor=central | kernels)
-    yield "Launch and host times", replace(still, factor=central | overheads)
-    yield "Routing", replace(still, routing_z=draws.routing_z)
-    yield "Accepted length", replace(still, acceptance_z=draws.acceptance_z)
+    yield "kernels", replace(still, factor=central | kernels)
+    yield "overheads", replace(still, factor=central | overheads)
+    yield "routing", replace(still, routing_z=draws.routing_z)
+    yield "accepted_length", replace(still, acceptance_z=draws.acceptance_z)
     yield (
-        "What the model leaves unexplained",
+        "unexplained",
         replace(still, residual_z=draws.residual_z, per_k_z=draws.per_k_z),
     )
 
 
 HARDLY = 1.1
 """Choice of this project: a gain below this is called hardly worth it. [-]"""
-_NEAR_CERTAIN = 0.995
-"""From this chance on, which would round to 100 %, it is said to be over 99 %: one of the 256 draws
-is 0.4 %. [-]"""
+
+
+@dataclass(frozen=True)
+class ServedSpeedup:
+    """Speedup of the K that is served, with its 80 % range. [-]"""
+
+    value: float
+    low: float
+    high: float
+    tier: Tier
+    extrapolated: bool
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Resource that most of a baseline step waits for."""
+
+    kind: Literal["bandwidth", "compute", "launch", "communication"]
+    component: str
+    """Key of the largest component."""
+    share: float
+    """Of the step's time; of launches with the host's. [0 to 1]"""
 
 
 @dataclass(frozen=True)
@@ -109,10 +130,8 @@ class Recommendation:
     """The answer at the target batch, of the K that the exported configuration runs there."""
 
     n_draft: int
-    speedup: Prediction
-    bound: str
-    """bandwidth, compute, launch or communication: what most of a plain step waits for."""
-    bound_because: str
+    speedup: ServedSpeedup
+    bound: Bound
     tpot_s: float
     ttft_s: float | None
     """Time to first token of a prompt that does not queue, beside plain decode; None without prompt
@@ -150,6 +169,8 @@ class Advice:
     to_serve: tuple[KRange, ...]
     """What an engine is given: the recommended K throughout where one K is enough, else the
     schedule."""
+    decided: RuntimeSchedule
+    """The server that is priced, whose graphs are those of the launch command."""
     schedule: ScheduleFacts
     """What K by batch gains over one K."""
     curve: Curve
@@ -165,6 +186,16 @@ class Advice:
     """The K those two belong to."""
     notes: tuple[Note, ...]
     """What to know before trusting it, the heaviest first."""
+
+    @cached_property
+    def on_schedule(self) -> NDArray[np.bool_]:
+        """Batches of the curve that decide every schedule, [nB]."""
+        return np.isin(self.curve.batches, self.values.batches)
+
+    @cached_property
+    def at_lengths(self) -> dict[float, Any]:
+        """Answers at other accepted lengths that were looked at (`by_length.at_length`)."""
+        return {}
 
     @property
     def band_level(self) -> float:
@@ -205,8 +236,6 @@ def answer_values(advice: Advice) -> dict[str, Any]:
     """The recommendation as JSON and reports carry it: plain values, their units in the names."""
     answer = advice.recommendation
     speedup = answer.speedup
-    speedup_values = {name: getattr(speedup, name) for name in ("tier", "because", "extrapolated")}
-    bound_values = {name: getattr(answer, name) for name in ("bound", "bound_because")}
     names = (
         "tokens_per_s_per_gpu",
         "p_best",
@@ -220,8 +249,9 @@ def answer_values(advice: Advice) -> dict[str, Any]:
         "speedup": speedup.value,
         "speedup_low": speedup.low,
         "speedup_high": speedup.high,
-        **speedup_values,
-        **bound_values,
+        "tier": speedup.tier,
+        "extrapolated": speedup.extrapolated,
+        "bound": answer.bound.kind,
         "tpot_ms": answer.tpot_s * 1e3,
         "ttft_ms": None if answer.ttft_s is None else answer.ttft_s * 1e3,
         **{name: getattr(answer, name) for name in names},
@@ -230,33 +260,22 @@ def answer_values(advice: Advice) -> dict[str, Any]:
 
 def advise(scenario: Scenario) -> Advice:
     """Answer a scenario. Raises AdvisorError when it names something unknown or impossible."""
-    setup = load_setup(scenario)
-    grid = batches_with(scenario.batch_size, *graph_edges(setup))
-    curve = curve_for(setup, grid)
-    row = int(np.searchsorted(grid, scenario.batch_size))
-    values = schedule_values(setup, curve)
-    ranges = ranges_of(setup, curve, values)
-    rows = draft_rows(setup, curve, row)
-    best_alone = next(item.n_draft for item in rows if item.recommended)
-    to_serve = ranges_to_serve(ranges, values, scenario.batch_size, best_alone)
-    return _advice(setup, curve, row, values, ranges, to_serve)
+    schedule = schedule_for(scenario)
+    return _advice(schedule, schedule.to_serve)
 
 
 def serving(advice: Advice, to_serve: tuple[KRange, ...]) -> Advice:
     """The answer of a configuration that runs other K by batch, such as those of own runs."""
-    schedule = advice.values, advice.k_by_batch
-    return _advice(advice.setup, advice.curve, advice.batch_index, *schedule, to_serve)
+    return _advice(advice.decided, to_serve)
 
 
-def _advice(
-    setup: Setup,
-    curve: Curve,
-    row: int,
-    values: KValues,
-    ranges: tuple[KRange, ...],
-    to_serve: tuple[KRange, ...],
-) -> Advice:
+def _advice(decided: RuntimeSchedule, to_serve: tuple[KRange, ...]) -> Advice:
+    setup = decided.setup
+    curve = decided.curve
+    values = decided.values
+    ranges = decided.ranges
     scenario = setup.scenario
+    row = int(np.searchsorted(curve.batches, scenario.batch_size))
     alone = draft_rows(setup, curve, row)
     best_alone = next(item.n_draft for item in alone if item.recommended)
     fits = setup.memory.largest_batch >= scenario.batch_size
@@ -274,6 +293,7 @@ def _advice(
         k_by_batch=ranges,
         values=values,
         to_serve=to_serve,
+        decided=decided,
         schedule=schedule_facts(
             ranges, values, scenario.batch_size, best_alone, scenario.max_tpot_ms
         ),
@@ -282,7 +302,13 @@ def _advice(
         sweet_spot_batch=sweet_spot(curve.batches, curve.speedup[:, drafting]),
         break_even_batch=break_even,
         curve_k=int(curve.drafts[drafting]),
-        notes=_notes(setup, curve, row, rows, table=len(to_serve) > 1),
+        notes=ranked(
+            (
+                *_notes(setup, curve, row, rows, table=len(to_serve) > 1),
+                *decided.notes,
+                *void_notes(setup, to_serve),
+            )
+        ),
     )
 
 
@@ -350,26 +376,22 @@ def _recommendation(
 ) -> Recommendation:
     column = next(index for index, item in enumerate(rows) if item.recommended)
     chosen = rows[column]
-    tier = Tier(curve.tier[row, column])
-    prediction = Prediction(
+    speedup = ServedSpeedup(
         value=chosen.speedup,
         low=chosen.speedup_low,
         high=chosen.speedup_high,
-        tier=tier,
-        because=_tier_because(setup, tier),
+        tier=Tier(curve.tier[row, column]),
         extrapolated=bool(curve.extrapolated[row, column]),
     )
     p_gain = rows[column or _best_drafting(rows)].p_gain
-    bound, because = bound_of(setup, curve, row)
     equal = tuple(
         item.n_draft for item in rows if item.n_draft and (item.as_good or item.recommended)
     )
     ttft_s = None if curve.ttft_s is None else float(curve.ttft_s[row])
     return Recommendation(
         n_draft=chosen.n_draft,
-        speedup=prediction,
-        bound=bound,
-        bound_because=because,
+        speedup=speedup,
+        bound=bound_of(setup, curve, row),
         tpot_s=chosen.tpot_s,
         ttft_s=ttft_s,
         tokens_per_s_per_gpu=chosen.tokens_per_s_per_gpu,
@@ -382,45 +404,17 @@ def _recommendation(
     )
 
 
-def chance_text(share: float) -> str:
-    """A share of the draws as a percentage. Never 100 %, which so few draws cannot tell from a
-    little less."""
-    return f"{share:.0%}" if share < _NEAR_CERTAIN else "over 99%"
-
-
-def _tier_because(setup: Setup, tier: Tier) -> str:
-    if tier is Tier.ROOFLINE:
-        assumed = (
-            "datasheet peaks and assumed fractions for a component that takes a tenth of the time "
-            "or more"
-        )
-        return f"{assumed}{_refit_note(setup)}"
-    experts = (
-        f"; experts: {setup.costs.routed.because}" if setup.architecture.moe is not None else ""
-    )
-    how = "fitted on" if tier is Tier.FITTED else "read off"
-    other = setup.costs.kernels_of
-    chip = f"{other}, the same chip" if other else "this accelerator"
-    return f"kernel times {how} measurements of {chip}{experts}{_refit_note(setup)}"
-
-
-def _refit_note(setup: Setup) -> str:
-    return f", {setup.adjustment.label}" if setup.adjustment is not None else ""
-
-
-def bound_of(setup: Setup, curve: Curve, row: int) -> tuple[str, str]:
-    """(bandwidth | compute | launch | communication, one sentence) for a plain decode step at one
-    batch."""
+def bound_of(setup: Setup, curve: Curve, row: int) -> Bound:
+    """Resource that a baseline step waits for at one batch."""
     parts, _ = curve.components_at(row, 0)
     total = sum(parts.values())
     largest = max(parts, key=lambda name: parts[name])
     overhead = parts["host"] + parts["launch"] + parts.get("eager", 0.0)
-    share = parts[largest] / total
-    load = BY_KEY[largest].loads
     if overhead >= 0.5 * total:
-        return "launch", f"Host and kernel launches take {overhead / total:.0%} of a plain step."
+        return Bound("launch", largest, overhead / total)
+    share = parts[largest] / total
     if largest == "communication":
-        return "communication", f"Communication between GPUs takes {share:.0%} of a plain step."
+        return Bound("communication", largest, share)
     tokens_per_weight = curve.batches[row]
     moe = setup.architecture.moe
     if largest == "routed" and moe is not None:
@@ -428,9 +422,8 @@ def bound_of(setup: Setup, curve: Curve, row: int) -> tuple[str, str]:
             curve.batches[row] * moe.n_active / max(float(curve.touched_plain[row]), 1.0)
         )
     ridge = laws.ridge(setup.costs.dense.flops_per_s, setup.costs.dense.bandwidth_bytes_per_s)
-    if tokens_per_weight > ridge and largest != "attention":
-        return "compute", f"Arithmetic on {load} takes {share:.0%} of a plain step."
-    return "bandwidth", f"Loading {load} takes {share:.0%} of a plain step."
+    is_compute = tokens_per_weight > ridge and largest != "attention"
+    return Bound("compute" if is_compute else "bandwidth", largest, share)
 
 
 def _notes(

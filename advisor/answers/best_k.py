@@ -7,9 +7,8 @@ one K.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +18,7 @@ from advisor.physics.acceptance import speedup
 from advisor.physics.bands import PER_K_LOG_SD
 from advisor.physics.notes import Note
 from advisor.predict.curve import Curve, Odds, curve_for, draft_odds, excess_loss, recommended
-from advisor.predict.load import load_setup, widest_graph
+from advisor.predict.load import load_setup
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError, Array, Tier
 
@@ -405,7 +404,7 @@ def graph_notes(setup: Setup, curve: Curve, row: int, column: int) -> list[Note]
     place = {"batch": batch, "of_rank": groups > 1}
     graphs = setup.graphs
     if graphs is None or curve.eager is None or curve.padding is None:
-        return _unnamed_release(setup, k, place)
+        return []
     notes = []
     outside = np.flatnonzero(curve.eager[row])
     if outside.size:
@@ -449,22 +448,14 @@ def graph_mode_notes(setup: Setup, curve: Curve, row: int, column: int, table: b
     cuts = scenario.engine in engine_ids() and load_engine(scenario.engine).graph_pieces
     if known or not (k and cuts and (recurrent or table)):
         return []
-    pieces = load_setup(scenario.model_copy(update={"graph_mode": "pieces"}))
+    stated = scenario.model_copy(update={"graph_mode": "pieces"})
+    pieces = replace(load_setup(stated), graphs=setup.graphs)
     in_pieces = float(curve_for(pieces, curve.batches[row], [k], central_only=True).speedup[0, 0])
     full = float(curve.speedup[row, column])
     if in_pieces > (1.0 - LEAST_PIECES) * full:
         return []
     facts = {"full": full, "in_pieces": in_pieces, "recurrent": recurrent}
     return [Note.of("graph_mode_unknown", k=k, batch=int(curve.batches[row]), **facts)]
-
-
-def _unnamed_release(setup: Setup, k: int, place: Mapping[str, Any]) -> list[Note]:
-    tokens = place["batch"] * (k + 1)
-    widest = widest_graph(setup, k + 1)
-    if setup.scenario.engine_version is not None or widest is None or tokens <= widest:
-        return []
-    engine = load_engine(setup.scenario.engine).name
-    return [Note.of("graph_unnamed", k=k, tokens=tokens, engine=engine, widest=widest, **place)]
 
 
 def sweet_spot(batches: Array, speedup: Array) -> float:

@@ -4,7 +4,7 @@ histogram."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -21,10 +21,12 @@ from advisor.answers.best_k import (
     k_running_at,
     last_batch,
     recommended_draft,
-    within_limit,
 )
+from advisor.answers.by_context import KByContext, curves_at, k_by_context
+from advisor.answers.engines.config import Capture
+from advisor.answers.engines.export import fixed_k_of
+from advisor.answers.engines.graphs import ServedCurve, capture_of, largest_needed, with_largest
 from advisor.answers.schedule import (
-    SWITCH_COST,
     KValues,
     ScheduleGain,
     WholeBatches,
@@ -35,25 +37,21 @@ from advisor.answers.schedule import (
     values_of,
     whole_batches,
 )
+from advisor.physics.notes import Kind, Note
 from advisor.predict.curve import (
     SCHEDULE_BATCHES,
     Curve,
-    Odds,
     batches_with,
     curve_for,
-    draft_odds,
-    excess_loss,
     graph_edges,
-    recommended,
 )
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
-from advisor.predict.scenario_fields import MAX_BATCH, MAX_CONTEXT
+from advisor.predict.scenario_fields import MAX_BATCH
 from advisor.predict.setup import Setup
-from advisor.prediction import AdvisorError, Array
+from advisor.prediction import AdvisorError
 
 MAX_HISTOGRAM_ROWS = 10_000
-MAX_CONTEXT_BUCKETS = 16
 MAX_WEIGHT = 1e15
 """Nanoseconds of eleven days; sums of larger weights lose the small ones. [-]"""
 
@@ -105,6 +103,16 @@ class BatchHistogram:
 
 
 @dataclass(frozen=True)
+class ServeChoice:
+    """Another configuration to serve than the answer's."""
+
+    static_k: int | None = None
+    """One K at every batch."""
+    by_batch: bool = False
+    """K by batch, whether or not one K is enough."""
+
+
+@dataclass(frozen=True)
 class RuntimeSchedule:
     """K by batch for one scenario, and what it gains on a batch histogram."""
 
@@ -119,6 +127,9 @@ class RuntimeSchedule:
     """At the scenario's own context; None without a histogram."""
     others: Mapping[int, tuple[Setup, Curve]] | None = None
     """At the contexts that were asked for; None where none were."""
+    choice: ServeChoice = ServeChoice()
+    capture: Capture | None = None
+    """CUDA graphs that `setup` has beyond those its release captures by itself."""
 
     @cached_property
     def at_contexts(self) -> KByContext:
@@ -140,19 +151,41 @@ class RuntimeSchedule:
             self.ranges, self.values, scenario.batch_size, self.n_draft, scenario.max_tpot_ms
         ).facts
 
-    @property
+    @cached_property
+    def fixed_k(self) -> Kind | None:
+        """Kind of note on why the engine runs one K at every batch. None where it switches."""
+        return fixed_k_of(self.setup)
+
+    @cached_property
     def to_serve(self) -> tuple[KRange, ...]:
-        """Ranges that an engine is given, `ranges_to_serve` at the scenario's own batch."""
-        return ranges_to_serve(
-            self.ranges, self.values, self.setup.scenario.batch_size, self.n_draft
-        )
+        """Ranges that an engine is given: `ranges_to_serve` at the scenario's own batch, or the
+        user's choice."""
+        if self.choice.static_k is not None:
+            return static_ranges(self.values, self.choice.static_k, self.ranges[-1].batch_end)
+        if self.choice.by_batch:
+            return self.ranges
+        batch_size = self.setup.scenario.batch_size
+        switches = self.fixed_k is None
+        return ranges_to_serve(self.ranges, self.values, batch_size, self.n_draft, switches)
+
+    @property
+    def served(self) -> ServedCurve:
+        """The server that runs `to_serve`."""
+        return ServedCurve(self.curve, self.to_serve)
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """Whether K by batch switches where the engine cannot."""
+        switches = len({part.k_running for part in self.ranges}) > 1
+        if self.fixed_k is None or not switches or self.choice != ServeChoice():
+            return ()
+        k = self.to_serve[0].k_running
+        facts = {"method": self.setup.drafter.method, "k": k, "of_target": True}
+        return (Note.of(self.fixed_k, **facts),) if k else ()
 
 
-def schedule_values(setup: Setup, curve: Curve, odds: Odds | None = None) -> KValues:
-    """Values of each K on the batches that decide every schedule, whatever others a curve shows.
-
-    odds : `draft_odds` of the curve among all K, where they are at hand.
-    """
+def schedule_values(setup: Setup, curve: Curve) -> KValues:
+    """Values of each K on the batches that decide every schedule, whatever others a curve shows."""
     end = float(curve.batches[-1])
     fixed = SCHEDULE_BATCHES[: int(np.searchsorted(SCHEDULE_BATCHES, end)) + 1]
     beyond = SCHEDULE_BATCHES[-1] * 2.0 ** np.arange(
@@ -161,7 +194,7 @@ def schedule_values(setup: Setup, curve: Curve, odds: Odds | None = None) -> KVa
     grid = np.unique(np.minimum([*fixed, *beyond, *graph_edges(setup)], MAX_BATCH))
     known = np.isin(curve.batches, grid)
     if np.count_nonzero(known) == len(grid):
-        return values_of(curve, known, odds)
+        return values_of(curve, known)
     return values_of(curve_for(setup, grid, curve.drafts))
 
 
@@ -186,27 +219,80 @@ def ranges_of(setup: Setup, curve: Curve, values: KValues | None = None) -> tupl
 
 
 def schedule_for(
-    scenario: Scenario, contexts: Sequence[int] = (), histogram: BatchHistogram | None = None
+    scenario: Scenario,
+    contexts: Sequence[int] = (),
+    histogram: BatchHistogram | None = None,
+    choice: ServeChoice = ServeChoice(),
 ) -> RuntimeSchedule:
     """The schedule of a scenario, other `contexts` and a `histogram`. Raises AdvisorError for an
-    impossible one."""
-    extra = [max(histogram.batches)] if histogram is not None else []
+    impossible one.
+
+    Where a release is named, its graphs are those of the launch command: `_settled`.
+    """
+    last = None if histogram is None else max(histogram.batches)
     setup = load_setup(scenario)
-    grid = batches_with(scenario.batch_size, *extra, *graph_edges(setup))
-    if extra and 0 < setup.memory.largest_batch < extra[0]:
+    largest = setup.memory.largest_batch
+    if last is not None and 0 < largest < last:
         raise AdvisorError(
-            f"Batch {extra[0]:,} does not fit in memory; the largest that does is "
-            f"{setup.memory.largest_batch:,}. Leave it out of the histogram, or make it fit: "
-            "shorter context, more GPUs, smaller formats."
+            f"Batch {last:,} does not fit in memory; the largest that does is {largest:,}. Leave "
+            "it out of the histogram, or make it fit: shorter context, more GPUs, smaller formats."
         )
+    schedule = _settled(_decided(setup, last, choice), last)
+    if contexts:
+        others = curves_at(schedule.setup, schedule.curve, contexts)
+        schedule = replace(schedule, others=others)
+    if histogram is not None:
+        values = values_of(schedule.curve)
+        weights = histogram.weights
+        gain = schedule_gain(schedule.ranges, values, histogram.batches, weights)
+        schedule = replace(schedule, gain=gain)
+    return schedule
+
+
+def _decided(setup: Setup, last: int | None, choice: ServeChoice) -> RuntimeSchedule:
+    """The schedule of a server, over batches up to `last` where that is beyond the usual."""
+    extra = [] if last is None else [last]
+    grid = batches_with(setup.scenario.batch_size, *extra, *graph_edges(setup))
     curve = curve_for(setup, grid)
     values = schedule_values(setup, curve)
-    ranges = ranges_of(setup, curve, values)
-    others = curves_at(setup, curve, contexts) if contexts else None
-    gain = None
-    if histogram is not None:
-        gain = schedule_gain(ranges, values_of(curve), histogram.batches, histogram.weights)
-    return RuntimeSchedule(setup, curve, values, ranges, gain, others)
+    return RuntimeSchedule(
+        setup, curve, values, ranges_of(setup, curve, values), None, None, choice
+    )
+
+
+MOST_CAPTURES = 5
+"""Servers that are priced in looking for the one whose K by batch needs the graphs it has. [-]"""
+
+
+def _settled(own: RuntimeSchedule, last: int | None) -> RuntimeSchedule:
+    """The schedule of the server that its launch command starts.
+
+    The command asks for graphs that hold the rounds of K by batch; with them K by batch is another,
+    and so on to a fixed point. Where it cycles, the fastest of the servers is taken: its command
+    asks for the graphs that it was decided with all the same. `own` itself, of a server that
+    captures what it does by itself, where more graphs gain less than MIN_GAIN.
+    """
+    graphs = own.setup.graphs
+    if graphs is None or own.setup.scenario.graph_sizes is not None:
+        return own
+    groups = own.setup.placement.attention_groups
+    captures: dict[int, Capture | None] = {}
+    schedules: dict[int, RuntimeSchedule] = {}
+    latest = own
+    largest = largest_needed(graphs, own.to_serve, groups)
+    while largest is not None and largest not in schedules and len(schedules) < MOST_CAPTURES:
+        server = replace(own.setup, graphs=with_largest(graphs, largest))
+        latest = schedules[largest] = _decided(server, last, own.choice)
+        captures[largest] = capture_of(graphs, groups, own.served, latest.served, largest)
+        largest = largest_needed(graphs, latest.to_serve, groups)
+    gains = {size: capture.gain for size, capture in captures.items() if capture is not None}
+    if not gains:
+        return own
+    is_settled = latest is schedules.get(largest or 0)
+    size = largest if is_settled and largest in gains else max(gains, key=gains.__getitem__)
+    capture = captures[size]
+    assert capture is not None
+    return replace(schedules[size], capture=replace(capture, settled=is_settled))
 
 
 def static_ranges(values: KValues, n_draft: int, last: int) -> tuple[KRange, ...]:
@@ -240,7 +326,11 @@ def given_ranges(values: KValues, drafts: IntArray) -> tuple[KRange, ...]:
 
 
 def ranges_to_serve(
-    ranges: tuple[KRange, ...], values: KValues, batch_size: int, n_draft: int
+    ranges: tuple[KRange, ...],
+    values: KValues,
+    batch_size: int,
+    n_draft: int,
+    switches: bool = True,
 ) -> tuple[KRange, ...]:
     """Ranges that app, report and export give to an engine: one K where one is enough, else the
     schedule.
@@ -250,10 +340,10 @@ def ranges_to_serve(
     for all batches runs another K there.
 
     ranges : the schedule. values : those that it was decided on. batch_size, n_draft : target batch
-        and its K. [-]
+        and its K. [-] switches : whether the engine can run several K.
     """
     gain = gain_over_doublings(ranges, values)  # as the sentence has it
-    enough = one_k_is_enough(ranges, gain, n_draft)
+    enough = not switches or one_k_is_enough(ranges, gain, n_draft)
     return served_ranges(ranges, values, batch_size, n_draft, enough)
 
 
@@ -277,189 +367,6 @@ def follows_schedule(
     scheduled = k_at(ranges, batch)
     runs_it = (scheduled > 0) & (k_running_at(ranges, batch) == scheduled)
     return np.asarray((np.asarray(n_draft) > 0) & runs_it & ~np.asarray(one_is_enough, bool))
-
-
-def contexts_from_text(text: str) -> tuple[int, ...]:
-    """Context lengths from `1024,8192,32768`, sorted. Raises AdvisorError for anything but whole
-    positive numbers."""
-    try:
-        contexts = sorted({int(piece) for piece in text.split(",")})
-    except ValueError as error:
-        raise AdvisorError(
-            f"contexts {text!r} are not whole numbers; give e.g. 1024,8192,32768"
-        ) from error
-    if contexts[0] < 1 or contexts[-1] > MAX_CONTEXT:
-        raise AdvisorError(
-            f"contexts must lie in 1..{MAX_CONTEXT} tokens; got {contexts[0]} to {contexts[-1]}"
-        )
-    if len(contexts) > MAX_CONTEXT_BUCKETS:
-        raise AdvisorError(
-            f"{len(contexts)} contexts are too many; give at most {MAX_CONTEXT_BUCKETS}"
-        )
-    return tuple(contexts)
-
-
-CONTEXTS = (512, 2048, 8192, 32768, 131072)
-"""Choice of this project: contexts that are looked at, a factor of four apart. [tokens]"""
-SHOWN_BATCHES = (1, 4, 16, 64, 256, 1024)
-"""Choice of this project: batches that a table of K by batch and context shows, a factor of four
-apart. [-]"""
-
-
-@dataclass(frozen=True)
-class KByContext:
-    """The recommended K of each context and batch, beside the schedule at the scenario's own
-    context."""
-
-    own_context: int
-    contexts: tuple[int, ...]
-    """Increasing, the scenario's own among them. [tokens]"""
-    batches: IntArray
-    """[nB], increasing from 1."""
-    k: IntArray
-    """Recommended K, [nC, nB]; -1 where the batch does not fit in memory at that context."""
-    own_k: IntArray
-    """K of the schedule at the scenario's own context, [nB]."""
-    loss: Array
-    """What that schedule loses against the recommended K at each context, beyond the noise and
-    beyond what it loses at its own, [nC, nB]; 0 where the batch fits at one of the two only. [-]"""
-    misses: NDArray[np.bool_]
-    """Where that schedule misses a limit on time per output token that another K keeps, and keeps
-    it at its own context, [nC, nB]."""
-
-    @property
-    def matters(self) -> bool:
-        """Whether the schedule loses more at some context than a switch of K has to save, or misses
-        the limit."""
-        return bool((self._cost > SWITCH_COST).any())
-
-    @property
-    def _cost(self) -> Array:
-        """`loss`, infinite where the limit is missed."""
-        return np.where(self.misses, np.inf, self.loss)
-
-    @property
-    def text(self) -> str:
-        """Sentence on where context changes the answer, or that it does not."""
-        others = [context for context in self.contexts if context != self.own_context]
-        if not others:
-            return ""
-        if not self.matters:
-            return (
-                f"Context hardly changes the answer: from {self.contexts[0]:,} to "
-                f"{self.contexts[-1]:,} tokens this schedule costs at most {self.loss.max():.1%} "
-                "more than at its own, at any batch that fits."
-            )
-        cases = "; ".join(self._case_text(row, column) for row, column in self._worst)
-        return f"Context changes the answer: {cases}."
-
-    @property
-    def _worst(self) -> list[tuple[int, int]]:
-        """(context, batch) where the schedule loses most, of the two contexts at which it loses too
-        much and most."""
-        worst = self._cost.max(axis=1)
-        rows = sorted(np.flatnonzero(worst > SWITCH_COST).tolist(), key=lambda row: -worst[row])[:2]
-        return [(row, int(self._cost[row].argmax())) for row in sorted(rows)]
-
-    def _case_text(self, row: int, column: int) -> str:
-        effect = f"cost {self.loss[row, column]:.1%}"
-        if self.misses[row, column]:
-            effect = "miss the limit"
-        return (
-            f"with {self.contexts[row]:,} tokens at batch {self.batches[column]:,} K = "
-            f"{self.k[row, column]}, where this schedule's {self.own_k[column]} would {effect}"
-        )
-
-    @property
-    def shown(self) -> NDArray[np.int64]:
-        """Places of the batches that a table has: SHOWN_BATCHES and those that `text` names."""
-        worst_batches = [self.batches[column] for _, column in self._worst]
-        return np.flatnonzero(np.isin(self.batches, [*SHOWN_BATCHES, *worst_batches]))
-
-
-def context_values(result: KByContext) -> dict[str, object]:
-    """Recommended K by context for JSON and reports, [nB] each. None where a batch does not fit."""
-    return {
-        "says": result.text,
-        "matters": result.matters,
-        "batches": result.batches.tolist(),
-        "contexts": [
-            {
-                "context_tokens": context,
-                "n_draft": [None if k < 0 else int(k) for k in result.k[row]],
-                "schedule_loss": result.loss[row].tolist(),
-            }
-            for row, context in enumerate(result.contexts)
-        ],
-    }
-
-
-def curves_at(
-    setup: Setup, curve: Curve, contexts: Sequence[int] | None = None
-) -> Mapping[int, tuple[Setup, Curve]]:
-    """A scenario and its curve at each context, its own as given. Over the same batches.
-
-    contexts : default CONTEXTS as far as the model goes, at least the scenario's prompt; its own
-        joins them. [tokens]
-
-    One curve for each context, over all batches, K and draws at once: as the scenario at that
-    context has it.
-    """
-    scenario_context = setup.scenario.context_tokens
-    max_tokens = setup.architecture.max_context_tokens or MAX_CONTEXT
-    prompt_tokens = setup.scenario.input_tokens or 0
-    reached = [context for context in CONTEXTS if prompt_tokens <= context <= max_tokens]
-    all_contexts = sorted({*(reached if contexts is None else contexts), scenario_context})
-    return {
-        context: (setup, curve)
-        if context == scenario_context
-        else at_context(setup.scenario, context, curve.batches)
-        for context in all_contexts
-    }
-
-
-def at_context(scenario: Scenario, context: int, batches: Array) -> tuple[Setup, Curve]:
-    """A scenario at another context, and its curve over `batches` [nB]."""
-    setup = load_setup(scenario.model_copy(update={"context_tokens": context}))
-    return setup, curve_for(setup, batches)
-
-
-def k_by_context(
-    own_context: int, ranges: Sequence[KRange], at: Mapping[int, tuple[Setup, Curve]]
-) -> KByContext:
-    """The recommended K over batches and contexts, `ranges` at the scenario's own. `at`: of
-    `curves_at`."""
-    batches = at[own_context][1].batches
-    own_k = np.asarray(k_at(ranges, batches))
-    evaluated = [_judged(setup, curve, own_k) for setup, curve in at.values()]
-    ks = np.array([k for k, _, _ in evaluated])
-    losses = np.array([loss for _, loss, _ in evaluated])
-    missed = np.array([misses for _, _, misses in evaluated])
-    scenario_row = list(at).index(own_context)
-    both_fit = (ks >= 0) & (ks[scenario_row] >= 0)
-    beyond = np.where(both_fit, np.maximum(losses - losses[scenario_row], 0.0), 0.0)
-    misses = both_fit & missed & ~missed[scenario_row]
-    return KByContext(own_context, tuple(at), batches.astype(np.int64), ks, own_k, beyond, misses)
-
-
-def _judged(
-    setup: Setup, curve: Curve, own_k: IntArray
-) -> tuple[IntArray, Array, NDArray[np.bool_]]:
-    """(recommended K, -1 where a batch does not fit; loss of `own_k` beyond the noise; where it
-    misses a limit that another K keeps), each [nB]."""
-    within = within_limit(setup, curve)
-    odds = draft_odds(curve.draws, within)
-    best = recommended(odds.loss, odds.noise, within)
-    rows = np.arange(curve.batches.size)
-    column = np.searchsorted(curve.drafts, own_k)
-    missed = within.any(axis=1) & ~within[rows, column]
-    # there the loss is against all K, and its noise too: against those within it would be infinite
-    if missed.any():
-        within |= missed[:, None]
-        odds = draft_odds(curve.draws, within)
-    loss = excess_loss(odds.loss, odds.noise, within)[rows, column]
-    fits = curve.batches <= last_batch(setup, curve)
-    return np.where(fits, curve.drafts[best], -1), loss, missed
 
 
 def served_drafts(

@@ -22,13 +22,15 @@ from advisor.answers.best_k import (
     k_running_at,
     last_batch,
 )
-from advisor.answers.by_batch import schedule_values, served_ranges, table_of
-from advisor.answers.schedule import KValues, WholeBatches, one_k_is_enough
+from advisor.answers.by_batch import served_ranges, table_of
+from advisor.answers.schedule import KValues, WholeBatches, one_k_is_enough, values_of
 from advisor.answers.summary import stated_k
 from advisor.physics.acceptance import parse_acceptance
 from advisor.predict.curve import Curve, Odds, chance_of_gain, draft_odds
 from advisor.prediction import Array
 
+LENGTH_STEP = 0.1
+"""Accepted lengths that are looked at are this far apart. [tokens]"""
 SHORTEST = 1.01
 """No accepted length is looked at below this one. [tokens]"""
 
@@ -39,16 +41,14 @@ class AtLength:
 
     advice: Advice
     curve: Curve
-
-    @cached_property
-    def odds(self) -> Odds:
-        """Loss and chances of each K among all, [nB, nK]."""
-        return draft_odds(self.curve.draws)
+    """Without its draws, of which many would be kept."""
+    odds: Odds
+    """Loss and chances of each K among all, [nB, nK]."""
 
     @cached_property
     def values(self) -> KValues:
         """Values of each K on the batches that decide the schedule."""
-        return schedule_values(self.advice.setup, self.curve, self.odds)
+        return values_of(self.curve, self.advice.on_schedule, self.odds)
 
     @cached_property
     def table(self) -> WholeBatches:
@@ -58,8 +58,11 @@ class AtLength:
     @cached_property
     def enough(self) -> NDArray[np.bool_]:
         """Whether each K would be served at every batch, were it the best one, [nK]."""
-        drafts = self.curve.drafts.tolist()
-        return np.array([one_k_is_enough(self.table.ranges, self.table.gain, k) for k in drafts])
+        return np.array([self._is_enough(k) for k in self.curve.drafts.tolist()])
+
+    def _is_enough(self, k: int) -> bool:
+        fixed = self.advice.decided.fixed_k is not None
+        return fixed or one_k_is_enough(self.table.ranges, self.table.gain, k)
 
     def k(self, batch: int) -> int:
         """K that the configuration for a batch runs at that batch."""
@@ -68,8 +71,8 @@ class AtLength:
         if best == 0:
             return 0
         ranges = self.table.ranges
-        enough = one_k_is_enough(ranges, self.table.gain, best)
-        return int(k_running_at(served_ranges(ranges, self.values, batch, best, enough), batch))
+        served = served_ranges(ranges, self.values, batch, best, self._is_enough(best))
+        return int(k_running_at(served, batch))
 
 
 @lru_cache(maxsize=4096)
@@ -95,8 +98,25 @@ def length_factor(advice: Advice, length: float) -> Array:
     return np.asarray(ratio[advice.curve.drafts])
 
 
+def lengths_of(advice: Advice) -> list[float]:
+    """Accepted lengths LENGTH_STEP apart at `stated_k`, today's among them. [tokens]"""
+    k = stated_k(advice)
+    now = length_now(advice)
+    if k == 0:
+        return [now]
+    count = round((k + 1.0 - SHORTEST) / LENGTH_STEP) + 1
+    return sorted({*np.linspace(SHORTEST, k + 1.0, count).tolist(), now})
+
+
 def at_length(advice: Advice, length: float) -> AtLength:
-    """The answer, were `length` tokens accepted at `stated_k`."""
+    """The answer, were `length` tokens accepted at `stated_k`. Looked at once for each answer."""
+    if length not in advice.at_lengths:
+        advice.at_lengths[length] = _at_length(advice, length)
+    answer: AtLength = advice.at_lengths[length]
+    return answer
+
+
+def _at_length(advice: Advice, length: float) -> AtLength:
     curve = advice.curve
     factor = length_factor(advice, length)
     speedup = curve.speedup * factor
@@ -107,10 +127,10 @@ def at_length(advice: Advice, length: float) -> AtLength:
         low=curve.low * factor,
         high=curve.high * factor,
         p_gain=chance_of_gain(advice.setup, speedup, draws, curve.drafts),
-        draws=draws,
+        draws=draws[:0],
         tpot_s=curve.tpot_s / factor,
     )
-    return AtLength(advice, scaled)
+    return AtLength(advice, scaled, draft_odds(draws))
 
 
 @dataclass(frozen=True)

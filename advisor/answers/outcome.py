@@ -16,7 +16,7 @@ import numpy as np
 
 from advisor.answers.advice import HARDLY, Advice, published_here, side_of_range
 from advisor.answers.best_k import MAY_LOSE, DraftRow
-from advisor.answers.by_length import SHORTEST, at_length, by_batch, length_now
+from advisor.answers.by_length import SHORTEST, at_length, by_batch, length_now, lengths_of
 from advisor.answers.flags import Flags
 from advisor.answers.schedule import gain_over_doublings
 from advisor.answers.summary import (
@@ -162,6 +162,16 @@ class Outcome:
     """None for an engine without a profile."""
     kernels_of: str | None
     """Another accelerator with the same chip, whose measured kernels are used."""
+    experts_kernels: str | None
+    """Origin of the routed experts' kernel times, as their table names it. None for a dense
+    model."""
+    bound: str
+    """Resource that most of a baseline step waits for: bandwidth, compute, launch or
+    communication."""
+    bound_component: str
+    """Key of its largest component."""
+    bound_share: float
+    """Share of that component, or of launches and host, in the step. [0 to 1]"""
     refit_points: int | None
     """Points of the user's own that the constants were refitted to."""
 
@@ -223,6 +233,11 @@ FLAGS: Flags = {
     "interpolated": ("tier", "==", "interpolated"),
     "fitted": ("tier", "==", "fitted"),
     "same_chip": ("kernels_of", "known", None),
+    "roofline": ("tier", "==", "roofline"),
+    "moe": ("experts_kernels", "known", None),
+    "launch_bound": ("bound", "==", "launch"),
+    "communication_bound": ("bound", "==", "communication"),
+    "compute_bound": ("bound", "==", "compute"),
 }
 """The only place with a threshold of the main answer."""
 
@@ -236,10 +251,8 @@ class LengthFlip:
     k_after: int
 
 
-_LENGTH_STEP = 0.15
-"""Accepted lengths that are looked at are this far apart. [tokens]"""
 _LENGTH_ERROR = 0.005
-"""Between two of them a flip is located to this: two decimals are shown. [tokens]"""
+"""A flip between two accepted lengths is located to this: two decimals are shown. [tokens]"""
 
 
 def length_flips(advice: Advice) -> tuple[LengthFlip | None, LengthFlip | None, LengthFlip | None]:
@@ -252,8 +265,11 @@ def length_flips(advice: Advice) -> tuple[LengthFlip | None, LengthFlip | None, 
     if k == 0 or today <= SHORTEST:
         return None, None, None
     now = _k(advice, today)
-    below = _first_flip(advice, today, SHORTEST, now)
-    above = _first_flip(advice, today, k + 1.0, now)
+    lengths = lengths_of(advice)
+    place = lengths.index(today)
+    # Every second of the page's lengths: none is looked at twice.
+    below = _first_flip(advice, [*lengths[place::-2], SHORTEST], now)
+    above = _first_flip(advice, [*lengths[place::2], k + 1.0], now)
     off = None
     if below is not None and below.k_after and _k(advice, SHORTEST) == 0:
         length = _bisected(advice, SHORTEST, below.accepted_length, 0)
@@ -265,9 +281,9 @@ def _k(advice: Advice, length: float) -> int:
     return at_length(advice, length).k(advice.scenario.batch_size)
 
 
-def _first_flip(advice: Advice, today: float, bound: float, now: int) -> LengthFlip | None:
-    steps = max(2, round(abs(bound - today) / _LENGTH_STEP) + 1)
-    for near, far in pairwise(np.linspace(today, bound, steps).tolist()):
+def _first_flip(advice: Advice, lengths: Sequence[float], now: int) -> LengthFlip | None:
+    """The first flip along some lengths from today's on."""
+    for near, far in pairwise(lengths):
         if _k(advice, far) != now:
             length = _bisected(advice, near, far, now)
             beyond = length + np.sign(far - near) * _LENGTH_ERROR
@@ -277,12 +293,15 @@ def _first_flip(advice: Advice, today: float, bound: float, now: int) -> LengthF
 
 def _bisected(advice: Advice, near: float, far: float, k_near: int) -> float:
     """Length between `near`, where K is `k_near`, and `far`, where it is not, at which it ends."""
+    # First among the page's lengths, which are looked at once for both.
+    between = [length for length in lengths_of(advice) if min(near, far) < length < max(near, far)]
     while abs(far - near) > _LENGTH_ERROR:
-        middle = (near + far) / 2.0
+        middle = between[len(between) // 2] if between else (near + far) / 2.0
         if _k(advice, middle) == k_near:
             near = middle
         else:
             far = middle
+        between = [length for length in between if min(near, far) < length < max(near, far)]
     return (near + far) / 2.0
 
 
@@ -302,6 +321,7 @@ def outcome_of(
     tried = rows[k or advice.curve_k]
     alone = rows[answer.best_alone]
     adjustment = advice.setup.adjustment
+    moe = advice.setup.architecture.moe
     widths = own_half_widths(advice)
     own_here = [speedup for at, drafted, speedup in own if (at, drafted) == (batch, k)]
     draft: dict[str, Any] = {
@@ -319,6 +339,10 @@ def outcome_of(
         "engine": scenario.engine,
         "engine_name": _engine_name(scenario.engine),
         "kernels_of": advice.setup.costs.kernels_of or None,
+        "experts_kernels": None if moe is None else advice.setup.costs.routed.because,
+        "bound": answer.bound.kind,
+        "bound_component": answer.bound.component,
+        "bound_share": answer.bound.share,
         "refit_points": None if adjustment is None else adjustment.n_points,
     }
     own_runs: dict[str, Any] = {

@@ -249,9 +249,8 @@ def _one_server(table: WholeBatches, chosen: NDArray[np.int64]) -> NDArray[np.in
     running = chosen
     if not chosen.all():
         fixed = np.where(np.arange(table.loss.shape[1]) == chosen[:, None], 0.0, np.inf)
-        running = _cheapest(
-            np.where(chosen[:, None] > 0, fixed, charged.excess), charged.doublings, charged.allowed
-        )
+        excess = np.where(chosen[:, None] > 0, fixed, charged.excess)
+        running = _cheapest(excess, charged.doublings, charged.allowed)
     is_off = table.plain_cost(charged) <= charged.cost(running)
     return np.zeros_like(chosen) if is_off else running
 

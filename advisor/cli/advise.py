@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from advisor.answers.advice import Advice, answer_values, band_parts
+from advisor.answers.advice import Advice, band_parts
 from advisor.answers.advice import advise as advise_scenario
 from advisor.answers.best_k import range_values
 from advisor.answers.outcome import Outcome, outcome_of
@@ -33,6 +33,7 @@ from advisor.show.words.answer import (
     DRAFTS,
     LINES,
     accepted_length_text,
+    answer_document,
     k_by_batch_table,
     short_answer,
 )
@@ -170,16 +171,15 @@ def _print_more(advice: Advice, facts: Mapping[str, Any], goal: str) -> None:
     from advisor.show.words.design import standing_text
     from advisor.show.words.load import does_not_fit
 
-    answer = advice.recommendation
     limited = advice.scenario.max_tpot_ms
     steps = next_steps(advice)
     click.echo()
     for text in (
         standing_text(steps.standing) if steps.standing is not None else "",
-        f"{answer.bound_because} ({answer.bound}-bound)",
+        BOOK.say("bound", facts),
         does_not_fit(advice.setup),
         BOOK.say("assumed", facts),
-        f"Speedup: {answer.speedup.tier} ({answer.speedup.because}).",
+        BOOK.say("tier_because", facts),
         correction_text(advice),
     ):
         out.say(text)
@@ -261,7 +261,7 @@ def advice_document(advice: Advice, outcome: Outcome | None = None) -> dict[str,
         "engine": advice.scenario.engine,
         "band_level": advice.band_level,
         "schema_version": SCHEMA_VERSION,
-        "recommendation": answer_values(advice) | {"verdict": BOOK.say("headline", facts)},
+        "recommendation": answer_document(advice, facts) | {"verdict": BOOK.say("headline", facts)},
         "outcome": facts,
         "says": {slot: BOOK.say(slot, facts) for slot in SLOTS if BOOK.say(slot, facts)},
     }
@@ -285,6 +285,7 @@ def advice_document(advice: Advice, outcome: Outcome | None = None) -> dict[str,
             "sources": setup.sources,
             "warnings": note_texts(advice.notes),
             "notes": advice.notes,
+            "capture": advice.decided.capture,
         }
     )
 

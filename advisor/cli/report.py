@@ -20,7 +20,7 @@ from typing import Any
 import click
 
 from advisor.answers.advice import Advice, advise
-from advisor.answers.by_batch import curves_at, k_by_context
+from advisor.answers.by_context import curves_at, k_by_context
 from advisor.answers.diagnosis.diagnose import diagnose
 from advisor.answers.diagnosis.runs import UserFile
 from advisor.answers.explore.cells import context_map

@@ -9,14 +9,8 @@ from typing import Any
 import click
 
 from advisor.answers.best_k import costs_of, range_values
-from advisor.answers.by_batch import (
-    BatchHistogram,
-    RuntimeSchedule,
-    context_values,
-    contexts_from_text,
-    schedule_for,
-    static_ranges,
-)
+from advisor.answers.by_batch import BatchHistogram, RuntimeSchedule, ServeChoice, schedule_for
+from advisor.answers.by_context import contexts_from_text
 from advisor.answers.engines.config import DRAFT_MODEL_PLACEHOLDER
 from advisor.answers.engines.export import export_scenario, needs_draft_model, write_export
 from advisor.answers.simulation.compare import (
@@ -35,9 +29,15 @@ from advisor.predict.scenario import Scenario
 from advisor.predict.setup import Setup
 from advisor.profiles import read_file, shown_path
 from advisor.show.phrases.notes import checked_by, note_texts
-from advisor.show.phrases.schedule import BOOK, TEXTS
+from advisor.show.phrases.schedule import BOOK, CONTEXT, TEXTS
+from advisor.show.phrases.simulation import LOAD
 from advisor.show.table import Column, Table
-from advisor.show.words.answer import accepted_length_text, k_by_batch_table, k_by_context_table
+from advisor.show.words.answer import (
+    accepted_length_text,
+    context_values,
+    k_by_batch_table,
+    k_by_context_table,
+)
 
 
 @click.command(cls=ScenarioCommand)
@@ -76,7 +76,7 @@ def schedule(
     if at.matters or runtime_schedule.others is not None:
         out.say("\nRecommended K by batch and tokens of context (-: does not fit):")
         out.print_table(k_by_context_table(at))
-    out.say(at.text)
+    out.say(CONTEXT.say("context", at.facts))
     if runtime_schedule.gain is not None:
         gain = runtime_schedule.gain
         out.say(
@@ -127,18 +127,19 @@ def export(
 
     The engine's own rules check it.
     """
-    runtime_schedule = schedule_for(scenario)
-    ranges = runtime_schedule.ranges if by_batch else runtime_schedule.to_serve
-    if static_k is not None:
-        ranges = static_ranges(
-            runtime_schedule.values, static_k, runtime_schedule.ranges[-1].batch_end
-        )
-    contexts = runtime_schedule.at_contexts if static_k is None else None
+    runtime_schedule = schedule_for(scenario, choice=ServeChoice(static_k, by_batch))
+    ranges = runtime_schedule.to_serve
     exported = export_scenario(
-        runtime_schedule.setup, ranges, scenario.engine, folder=output, contexts=contexts, **launch
+        runtime_schedule.setup,
+        ranges,
+        scenario.engine,
+        folder=output,
+        contexts=runtime_schedule.at_contexts if static_k is None else None,
+        capture=runtime_schedule.capture,
+        **launch,
     )
     files = write_export(exported, output, checked_by(exported.notes))
-    setup_notes = runtime_schedule.setup.notes
+    setup_notes = (*runtime_schedule.setup.notes, *runtime_schedule.notes)
     gain_texts = _said_of_export(runtime_schedule, by_batch) if static_k is None else ()
     if as_json:
         out.print_json(
@@ -272,7 +273,7 @@ def simulate(
         f"seed {plan.seed}. Best single K: {report.best_static_k}. Decode iterations only; "
         "prefill is not simulated."
     )
-    out.say(report.load_note)
+    out.say(LOAD.say("load", report.facts))
     if kind != "trace":
         out.say(accepted_length_text(runtime_schedule.setup))
     out.print_labelled("warning", note_texts(runtime_schedule.setup.notes))

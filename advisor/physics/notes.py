@@ -36,7 +36,7 @@ Blocks = Literal[
     "drafter_to_name",
 ]
 Changes = Literal[
-    "graphs_unread", "graphs_in_pieces", "graph_mode_unknown", "graph_missing", "graph_unnamed"
+    "graphs_unread", "graphs_in_pieces", "graph_mode_unknown", "graph_missing", "guard_void"
 ]
 Own = Literal["refit_forced", "sweep_of_other", "sweep_unsteady", "sweep_used"]
 OfModel = Literal[

@@ -162,21 +162,22 @@ def draft_odds(draws: ArrayLike, allowed: ArrayLike | None = None) -> Odds:
       Losses are against all K, since a limit on time per output token leaves out slow K alone. [-]
     Source: docs/decisions/0006-one-k-for-each-batch.md.
     """
-    values = np.asarray(draws, float)
-    # K by K: quicker than a maximum over so short an axis.
-    best = functools.reduce(np.maximum, np.moveaxis(values, -1, 0))[..., None]
-    lost = 1.0 - values / best
-    loss = lost.mean(axis=0)
+    # K first and one after another: several times quicker than along so short an axis.
+    values = np.ascontiguousarray(np.moveaxis(np.asarray(draws, float), -1, 0))
+    best = functools.reduce(np.maximum, values)
+    shares = values / best
+    loss = np.moveaxis(1.0 - shares.mean(axis=1), 0, -1)
     least = np.where(_choosable(allowed, loss.shape), loss, np.inf).argmin(axis=-1)
     # Differences to the least, draw by draw: what all K err by alike must not blur which one is
     # better.
-    beside = lost - np.take_along_axis(
-        lost, np.broadcast_to(least, lost.shape[:-1])[..., None], axis=-1
-    )
+    beside = shares - np.take_along_axis(shares, least[None, None], axis=0)
+    n_draws = values.shape[1]
+    squares = np.einsum("kd...,kd...->k...", beside, beside) / n_draws
+    variance = np.maximum(squares - beside.mean(axis=1) ** 2, 0.0)
     return Odds(
         loss=loss,
-        noise=beside.std(axis=0) / np.sqrt(len(values)),
-        p_best=np.mean(values >= best - 1e-12, axis=0),
+        noise=np.moveaxis(np.sqrt(variance / n_draws), 0, -1),
+        p_best=np.moveaxis((values >= best - 1e-12).mean(axis=1), 0, -1),
     )
 
 

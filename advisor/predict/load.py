@@ -14,7 +14,6 @@ from advisor.catalog.engines import (
     OTHER_ENGINE,
     Graphs,
     GraphServer,
-    captured_sizes,
     class_today,
     engine_of,
     engines,
@@ -433,16 +432,6 @@ def default_graphs(setup: Setup, engine: str, version: str | None = None) -> Gra
     rule = profile.graph_rule(release)
     server = GraphServer.of(setup.hardware, setup.placement.gpus)
     return None if rule is None else Graphs(f"{profile.name} {release}", rule, server)
-
-
-def widest_graph(setup: Setup, tokens: int) -> int | None:
-    """Most tokens that a read release of the engine captures at `tokens` [-] a sequence, or None.
-    [tokens]"""
-    engine = engine_of(setup.scenario.engine)
-    if engine is None or not engine.graphs:
-        return None
-    server = GraphServer.of(setup.hardware, setup.placement.gpus)
-    return max(int(captured_sizes(rule, server, tokens)[-1]) for rule in engine.graphs)
 
 
 def _release_notes(setup: Setup) -> list[Note]:

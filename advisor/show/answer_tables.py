@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from advisor.answers.advice import Advice, side_of_range
 from advisor.answers.best_k import IntArray, KRange, k_running_at
 from advisor.answers.by_length import (
-    SHORTEST,
     AtLength,
     ByBatch,
     at_length,
     by_batch_each,
     length_factor,
     length_now,
+    lengths_of,
 )
 from advisor.answers.own_gap import own_drafts
 from advisor.answers.summary import stated_k
@@ -31,16 +31,13 @@ from advisor.measured.published import runs_beside
 from advisor.prediction import Array
 from advisor.text import printable
 
-LENGTH_STEP = 0.1
-"""Accepted lengths of the table are this far apart. [tokens]"""
-
 
 def answer_tables(advice: Advice, own: Sequence[tuple[int, int, int]] = ()) -> dict[str, Any]:
     """Tables over the accepted lengths of the slider, as plain values for JSON.
 
     own : `own_schedule` of the user's runs, which decides at today's length.
     """
-    lengths = _lengths(advice)
+    lengths = lengths_of(advice)
     now = int(np.abs(np.array(lengths) - length_now(advice)).argmin())
     k = stated_k(advice)
     accepted = {
@@ -49,7 +46,6 @@ def answer_tables(advice: Advice, own: Sequence[tuple[int, int, int]] = ()) -> d
         "lengths": [float(f"{length:.7g}") for length in lengths],
         "source": printable(advice.setup.acceptance.source),
     }
-    # One length after another, so that no more than one holds its draws.
     rows = [_at(at_length(advice, length)) for length in lengths]
     columns = {name: [row[name] for row in rows] for name in rows[0]}
     return {
@@ -77,16 +73,6 @@ def _at(answer: AtLength) -> dict[str, Any]:
         "cost": _costs(answer),
         "sides": _sides(answer),
     }
-
-
-def _lengths(advice: Advice) -> list[float]:
-    """Accepted lengths of the table, today's among them. [tokens]"""
-    k = stated_k(advice)
-    now = length_now(advice)
-    if k == 0:
-        return [now]
-    count = round((k + 1.0 - SHORTEST) / LENGTH_STEP) + 1
-    return sorted({*np.linspace(SHORTEST, k + 1.0, count).tolist(), now})
 
 
 def _digits(values: Array) -> list[float]:

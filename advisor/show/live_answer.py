@@ -6,7 +6,6 @@ The browser looks cases up and interpolates numbers (show/answer_tables.py); it 
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Any
 
@@ -35,7 +34,8 @@ from advisor.prediction import AdvisorError, Array
 from advisor.show.answer_tables import answer_tables
 from advisor.show.phrases.answer import BOOK, PHRASES
 from advisor.show.phrases.notes import note_text, note_texts
-from advisor.show.words.answer import engine_setup, name_to_serve
+from advisor.show.phrases.schedule import COMMAND
+from advisor.show.words.answer import EngineSetup, engine_setup, name_to_serve
 from advisor.text import printable
 
 _GROWS = 1e-3
@@ -57,7 +57,6 @@ def live_answer(
     curve = advice.curve
     setup = advice.setup
     scenario = advice.scenario
-    fixed = np.isin(curve.batches, advice.values.batches)
     price = price_of(setup.hardware, usd_per_hour)
     schedule = own_schedule(own)
     points = _points(own, "")
@@ -69,7 +68,7 @@ def live_answer(
         "key": scenario.hash,
         "batch": scenario.batch_size,
         "batches": curve.batches.astype(int).tolist(),
-        "fixed": fixed.tolist(),
+        "fixed": advice.on_schedule.tolist(),
         "last": last_batch(setup, curve),
         "largest": setup.memory.largest_batch,
         "drafts": curve.drafts.tolist(),
@@ -164,14 +163,6 @@ def _points(speedups: pd.DataFrame | None, drafter_id: str) -> list[list[Any]]:
     ]
 
 
-_OPTIONS = {
-    "num_speculative_tokens_per_batch_size": "[first batch, last batch, K]",
-    "cudagraph_capture_sizes": "tokens a step, so that every K runs in CUDA graphs",
-    "candidate_steps": "K from that batch on",
-}
-"""What engines' options hold that do not say so themselves."""
-
-
 def launch(advice: Advice, outcome: Outcome) -> dict[str, str]:
     """Text to paste into a shell, notes and engine: how this answer is served, or why no command is
     given.
@@ -180,37 +171,45 @@ def launch(advice: Advice, outcome: Outcome) -> dict[str, str]:
     """
     engine, is_written = engine_of(advice.scenario.engine)
     facts = outcome.facts
-    title = BOOK.say("launch_title", facts)
+    written = {"engine": engine, "text": "", "title": BOOK.say("launch_title", facts)}
     if fit_of(advice.setup) is not None:
         note = BOOK.say("launch", facts)
-        return {"engine": engine, "text": "", "note": note, "title": BOOK.say("headline", facts)}
+        return written | {"note": note, "title": BOOK.say("headline", facts)}
     if not is_written:
-        note = "No command is written: set K yourself."
-        return {"engine": engine, "text": "", "note": note, "title": title}
+        return written | {"note": COMMAND.say("unwritten", {})}
     engine_launch = engine_setup(advice, advice.scenario.engine)
+    command = _command_facts(advice, outcome, engine_launch) | {"engine_name": engine}
     if engine_launch.problem:
-        note = f"{engine}: {engine_launch.problem}."
-        return {"engine": engine, "text": "", "note": note, "title": title}
+        return written | {"note": COMMAND.say("problem", command)}
     text = one_option_a_line(engine_launch.launch_line)
     if engine_launch.file_name:
         file_text = one_slot_a_line(engine_launch.config_json)
         text = f"cat > {engine_launch.file_name} <<'EOF'\n{file_text}\nEOF\n{text}"
-    notes: list[str] = []
-    if DRAFT_MODEL_PLACEHOLDER in text:
-        drafter = drafter_name(advice.setup.drafter)
-        notes.append(f"{DRAFT_MODEL_PLACEHOLDER}: your {drafter} checkpoint.")
-    if (weights := format_note(advice.setup, name_to_serve(advice))) is not None:
-        notes.append(note_text(weights, "sentence"))
-    notes += [note_text(note, "short") for note in advice.notes if note.kind == "split_blocks"]
-    if outcome.switches and not engine_launch.config_json:
-        notes.append(f"{engine} cannot vary K here: this batch's K is set for all.")
-    if admitted := re.search(r"--max-running-requests (\d+)", text):
-        is_full = advice.to_serve[-1].batch_end >= advice.setup.memory.largest_batch
-        end = "all that fit in memory at this context" if is_full else "where K by batch ends"
-        notes.append(f"{int(admitted[1]):,} requests: {end}.")
-    hint = ". ".join(f"{name}: {words}" for name, words in _OPTIONS.items() if name in text)
+    weights = format_note(advice.setup, name_to_serve(advice))
+    notes = [
+        COMMAND.say("drafter", command),
+        "" if weights is None else note_text(weights, "sentence"),
+        *(note_text(note, "short") for note in advice.notes if note.kind == "split_blocks"),
+        *COMMAND.says(("fixed", "requests"), command),
+    ]
     note = " ".join(filter(None, notes))
-    return {"engine": engine, "text": text, "note": note, "hint": hint, "title": title}
+    return written | {"text": text, "note": note, "hint": COMMAND.say("hint", command)}
+
+
+def _command_facts(advice: Advice, outcome: Outcome, engine_launch: EngineSetup) -> dict[str, Any]:
+    """Facts of a launch command for its notes."""
+    kinds = {note.kind for note in engine_launch.notes}
+    return {
+        "engine": engine_launch.engine,
+        "problem": engine_launch.problem,
+        "placeholder": DRAFT_MODEL_PLACEHOLDER,
+        "names_drafter": "drafter_to_name" in kinds,
+        "drafter": drafter_name(advice.setup.drafter),
+        "fixed_k": outcome.varies and bool(outcome.k) and advice.decided.fixed_k is not None,
+        "admitted": engine_launch.admitted,
+        "full": advice.to_serve[-1].batch_end >= advice.setup.memory.largest_batch,
+        "has_table": engine_launch.switches,
+    }
 
 
 PAGE_SLOTS = (

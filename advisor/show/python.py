@@ -113,7 +113,14 @@ def export(
 
     _check(answer, Advice, "export takes an answer, as in export(advise(scenario))")
     chosen = engine or answer.scenario.engine
-    engine_export = export_scenario(answer.setup, answer.to_serve, chosen, **names)  # type: ignore[arg-type]
+    capture = answer.decided.capture
+    engine_export = export_scenario(
+        answer.setup,
+        answer.to_serve,
+        chosen,
+        capture=capture,
+        **names,  # type: ignore[arg-type]
+    )
     if folder is not None:
         write_export(engine_export, Path(folder), checked_by(engine_export.notes))
     return engine_export

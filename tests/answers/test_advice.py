@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from advisor.answers import advice as module
-from advisor.answers.advice import Advice, advice_on, advise, bound_of, chance_text, serving
+from advisor.answers.advice import Advice, Bound, advice_on, advise, bound_of, serving
 from advisor.answers.best_k import DraftRow, KRange, k_at
 from advisor.answers.outcome import outcome_of
 from advisor.answers.schedule import MIN_GAIN
@@ -20,8 +20,6 @@ from advisor.physics.notes import Note
 from advisor.predict.curve import curve_for
 from advisor.predict.load import load_setup
 from advisor.predict.setup import Setup
-from advisor.prediction import Tier
-from advisor.show.phrases.notes import note_texts
 from tests.golden.answers import FILE, QWEN, STATES, answers
 
 EXPECTED = json.loads(FILE.read_text(encoding="utf-8"))
@@ -68,21 +66,6 @@ def row(
     return DraftRow(k, speedup, low, high, 0.008, 100.0, expected_loss=loss, **(usual | more))
 
 
-@pytest.mark.parametrize(
-    ("share", "text"),
-    [
-        (0.0, "0%"),
-        (0.5, "50%"),
-        (0.994, "99%"),
-        (0.9949, "99%"),
-        (0.995, "over 99%"),
-        (1.0, "over 99%"),
-    ],
-)
-def test_a_chance_is_never_said_to_be_certain(share: float, text: str) -> None:
-    assert chance_text(share) == text
-
-
 def step(parts: dict[str, float], batch: float, touched: float = 20.0) -> Any:
     """A curve whose plain step at its one batch takes `parts`; others of the usual components take
     nothing."""
@@ -96,20 +79,17 @@ def step(parts: dict[str, float], batch: float, touched: float = 20.0) -> Any:
 
 def test_what_most_of_a_plain_step_waits_for(setup: Setup) -> None:
     """8 of 128 experts a token: 16 sequences that touch 20 experts give each 6.4 rows."""
-    assert bound_of(setup, step({"host": 2.0, "launch": 1.0, "routed": 3.0}, 16), 0) == (
-        "launch",
-        "Host and kernel launches take 50% of a plain step.",
-    )
+    launches = bound_of(setup, step({"host": 2.0, "launch": 1.0, "routed": 3.0}, 16), 0)
+    assert (launches.kind, launches.share) == ("launch", 0.5)
     assert (
-        bound_of(setup, step({"host": 2.0, "launch": 0.9, "routed": 3.0}, 16), 0)[0] == "bandwidth"
+        bound_of(setup, step({"host": 2.0, "launch": 0.9, "routed": 3.0}, 16), 0).kind
+        == "bandwidth"
     )
     assert bound_of(setup, step({"communication": 6.0, "routed": 4.0}, 16), 0) == (
-        "communication",
-        "Communication between GPUs takes 60% of a plain step.",
+        Bound("communication", "communication", 0.6)
     )
     assert bound_of(setup, step({"communication": 3.0, "routed": 7.0}, 16), 0) == (
-        "bandwidth",
-        "Loading expert weights takes 70% of a plain step.",
+        Bound("bandwidth", "routed", 0.7)
     )
 
 
@@ -121,23 +101,21 @@ def test_arithmetic_binds_where_a_weight_meets_more_tokens_than_the_ridge_and_ne
     assert 50 < ridge < 1000
     many = ridge * 1.01
     few = ridge * 0.99
-    assert bound_of(setup, step({"dense": 1.0}, many), 0)[0] == "compute"
+    assert bound_of(setup, step({"dense": 1.0}, many), 0).kind == "compute"
+    assert bound_of(setup, step({"dense": 1.0}, few), 0).kind == "bandwidth"
+    assert bound_of(setup, step({"attention": 1.0}, many), 0).kind == "bandwidth"
+    assert bound_of(setup, step({"routed": 1.0}, many, touched=8.0), 0).kind == "compute"
+    assert bound_of(setup, step({"routed": 1.0}, many, touched=8.2), 0).kind == "bandwidth"
+    assert bound_of(setup, step({"routed": 1.0}, few, touched=7.8), 0).kind == "compute"
+    assert bound_of(setup, step({"routed": 1.0}, few / 8.0, touched=0.0), 0).kind == "bandwidth"
     assert (
-        bound_of(setup, step({"dense": 1.0}, many), 0)[1]
-        == "Arithmetic on dense weights takes 100% of a plain step."
+        bound_of(setup, step({"routed": 1.0}, 1.5 * ridge / 8.0, touched=1.0), 0).kind == "compute"
     )
-    assert bound_of(setup, step({"dense": 1.0}, few), 0)[0] == "bandwidth"
-    assert bound_of(setup, step({"attention": 1.0}, many), 0)[0] == "bandwidth"
-    assert bound_of(setup, step({"routed": 1.0}, many, touched=8.0), 0)[0] == "compute"
-    assert bound_of(setup, step({"routed": 1.0}, many, touched=8.2), 0)[0] == "bandwidth"
-    assert bound_of(setup, step({"routed": 1.0}, few, touched=7.8), 0)[0] == "compute"
-    assert bound_of(setup, step({"routed": 1.0}, few / 8.0, touched=0.0), 0)[0] == "bandwidth"
-    assert bound_of(setup, step({"routed": 1.0}, 1.5 * ridge / 8.0, touched=1.0), 0)[0] == "compute"
-    assert bound_of(setup, step({"dense": 1.0}, ridge), 0)[0] == "bandwidth", (
+    assert bound_of(setup, step({"dense": 1.0}, ridge), 0).kind == "bandwidth", (
         "at the ridge reading still hides it"
     )
     dense = load_setup(QWEN.model_copy(update={"model_id": "qwen3-8b"}))
-    assert bound_of(dense, step({"routed": 1.0}, many, touched=128.0), 0)[0] == "compute"
+    assert bound_of(dense, step({"routed": 1.0}, many, touched=128.0), 0).kind == "compute"
 
 
 def test_the_best_draft_length_is_that_of_the_least_loss_and_none_where_nothing_is_drafted() -> (
@@ -150,30 +128,6 @@ def test_the_best_draft_length_is_that_of_the_least_loss_and_none_where_nothing_
     assert module._best_drafting((plain,)) == 0
 
 
-def test_a_tier_says_where_its_kernel_times_come_from(setup: Setup) -> None:
-    own = replace(
-        setup,
-        costs=replace(
-            setup.costs, kernels_of=None, routed=replace(setup.costs.routed, because="read")
-        ),
-    )
-    assert module._tier_because(own, Tier.FITTED) == (
-        "kernel times fitted on measurements of this accelerator; experts: read"
-    )
-    lent = replace(own, costs=replace(own.costs, kernels_of="H100"))
-    assert module._tier_because(lent, Tier.INTERPOLATED) == (
-        "kernel times read off measurements of H100, the same chip; experts: read"
-    )
-    assert module._tier_because(own, Tier.ROOFLINE).startswith(
-        "datasheet peaks and assumed fractions"
-    )
-    dense = load_setup(QWEN.model_copy(update={"model_id": "qwen3-8b"}))
-    assert "experts" not in module._tier_because(dense, Tier.FITTED)
-    refitted = replace(own, adjustment=SimpleNamespace(label="refitted on 5 rows"))  # type: ignore[arg-type]
-    assert module._tier_because(refitted, Tier.FITTED).endswith("experts: read, refitted on 5 rows")
-    assert module._tier_because(refitted, Tier.ROOFLINE).endswith("or more, refitted on 5 rows")
-
-
 def warned(setup: Setup, batch: float, drafts: list[int], *rows: DraftRow) -> list[str]:
     """Warnings that the answer adds to those of the set-up."""
     curve = curve_for(setup, [batch], drafts, central_only=True)
@@ -181,9 +135,7 @@ def warned(setup: Setup, batch: float, drafts: list[int], *rows: DraftRow) -> li
     notes = module._notes(replace(setup, notes=(loaded, loaded)), curve, 0, rows)
     assert notes.count(loaded) == 1, "each once"
     assert [note.rank for note in notes] == sorted(note.rank for note in notes)
-    return note_texts(
-        note for note in notes if note not in (loaded,) and note.kind != "kernel_cliff"
-    )
+    return [note.kind for note in notes if note != loaded and note.kind != "kernel_cliff"]
 
 
 def test_warnings_of_an_answer_name_what_is_outside_the_data_or_at_an_end(setup: Setup) -> None:
@@ -192,23 +144,12 @@ def test_warnings_of_an_answer_name_what_is_outside_the_data_or_at_an_end(setup:
     three = row(3, 1.5, 1.2, 1.8, 0.0)
     own = {"recommended": True, "as_good": True}
     assert warned(setup, 16, [0, 1, 3], plain, one, replace(three, **own)) == []
-    carried = "The accepted length at this K is extrapolated from those it is known at."
-    assert warned(setup, 16, [0, 1, 3], plain, replace(one, **own), three) == [carried]
-    beyond = (
-        "Outside the data: kernels are calibrated to 2,048 tokens per step; the 80% range is "
-        "widened."
-    )
-    unnamed, told = warned(setup, 1024, [0, 1, 3], plain, one, replace(three, **own))
-    assert told == beyond
-    assert unnamed.startswith(
-        "K = 3 at batch 1024 is 4,096 tokens, above the 512 that vLLM captures"
-    )
-    unnamed, told = warned(setup, 1024, [0, 1, 3], plain, replace(one, **own), three)
-    assert told == carried
-    assert unnamed.startswith("K = 1 at batch 1024 is 2,048 tokens")
+    carried = ["length_extrapolated"]
+    assert warned(setup, 16, [0, 1, 3], plain, replace(one, **own), three) == carried
+    assert warned(setup, 1024, [0, 1, 3], plain, one, replace(three, **own)) == ["outside_data"]
+    assert warned(setup, 1024, [0, 1, 3], plain, replace(one, **own), three) == carried
     last = replace(setup, scenario=QWEN.model_copy(update={"k_max": 3}))
-    longest = "The best K is the longest considered (3); raise it to look further."
-    assert warned(last, 16, [0, 1, 3], plain, one, replace(three, **own)) == [longest]
+    assert warned(last, 16, [0, 1, 3], plain, one, replace(three, **own)) == ["longest_k"]
     assert warned(last, 16, [0, 1, 3], replace(plain, **own), one, three) == []
     limited = replace(setup, scenario=QWEN.model_copy(update={"max_tpot_ms": 5.0}))
     slow = (
@@ -217,7 +158,7 @@ def test_warnings_of_an_answer_name_what_is_outside_the_data_or_at_an_end(setup:
         replace(three, meets_limit=False, **own),
     )
     assert warned(limited, 16, [0, 1, 3], slow[0], slow[1], replace(slow[2], tpot_s=0.015)) == [
-        "No K keeps 5 ms per output token; the fastest takes 12.30 ms. Lower the batch or add GPUs."
+        "over_limit"
     ]
 
 
@@ -257,9 +198,7 @@ def test_an_answer_is_the_recommended_row_of_its_curve(answer: Advice) -> None:
     assert own.n_draft in found.equal_drafts
     assert 0 not in found.equal_drafts
     assert (answer.curve_k, answer.curve_column, answer.band_level) == (own.n_draft, column, 0.8)
-    assert (found.bound, found.bound_because) == bound_of(
-        answer.setup, answer.curve, answer.batch_index
-    )
+    assert found.bound == bound_of(answer.setup, answer.curve, answer.batch_index)
     peak = answer.curve.batches[answer.curve.speedup[:, column].argmax()]
     assert answer.sweet_spot_batch == peak
     assert found.ttft_s is None

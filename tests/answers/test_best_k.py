@@ -8,7 +8,9 @@ again.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,6 +31,7 @@ from advisor.answers.best_k import (
     sweet_spot,
 )
 from advisor.physics.bands import N_DRAWS, make_draws
+from advisor.physics.notes import Rank
 from advisor.predict.curve import (
     Curve,
     curve_for,
@@ -40,7 +43,7 @@ from advisor.predict.curve import (
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, example_ids, load_example
 from advisor.prediction import AdvisorError, Tier
-from advisor.show.phrases.notes import note_text, note_texts
+from advisor.show.phrases.notes import note_text
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
@@ -199,54 +202,42 @@ CAPTURED = Scenario(
 )
 
 
-def texts(scenario: Scenario, batch: int, k: int) -> tuple[str, ...]:
+def graph_facts(scenario: Scenario, batch: int, k: int) -> list[Mapping[str, Any]]:
     setup = load_setup(scenario)
     curve = curve_for(setup, [batch])
-    return tuple(note_texts(graph_notes(setup, curve, 0, curve.column(k))))
+    return [note.facts for note in graph_notes(setup, curve, 0, curve.column(k))]
 
 
 def test_a_round_that_no_graph_holds_is_told_with_its_tokens_and_the_largest() -> None:
-    (said,) = texts(CAPTURED, 128, 5)
-    assert said.startswith(
-        "K = 5 at batch 128 is 768 tokens, above the 498 that vLLM 0.24.0 captures: no CUDA "
-        "graph, 0."
-    )
-    (first,) = texts(CAPTURED, 128, 2)
-    assert first.startswith("K = 4 at batch 128 is 640 tokens, above the 500 ")
-    assert "and so is every larger K" in first
-    assert texts(CAPTURED, 64, 2) == ()
-    (nothing,) = texts(CAPTURED.model_copy(update={"graph_sizes": "none"}), 64, 2)
-    assert "vLLM 0.24.0 captures none: no CUDA graph" in nothing
+    (note,) = graph_facts(CAPTURED, 128, 5)
+    assert (note["k"], note["tokens"], note["largest"]) == (5, 768, 498)
+    assert note["speedup"] < 1.0
+    (first,) = graph_facts(CAPTURED, 128, 2)
+    assert (first["k"], first["tokens"], first["largest"]) == (4, 640, 500)
+    assert first["every_larger_k"]
+    assert graph_facts(CAPTURED, 64, 2) == []
+    (nothing,) = graph_facts(CAPTURED.model_copy(update={"graph_sizes": "none"}), 64, 2)
+    assert nothing["largest"] == 0
 
 
 def test_padding_is_told_from_a_fifth_on() -> None:
-    (said,) = texts(CAPTURED, 4, 2)
-    assert said.startswith(
-        "K = 2 at batch 4 is 12 tokens and runs as 18, the next size that vLLM 0.24.0 captures"
-    )
-
-
-def test_an_unnamed_release_is_warned_of_above_what_every_release_captures() -> None:
-    unnamed = CAPTURED.model_copy(update={"engine_version": None})
-    assert texts(unnamed, 128, 5) == (), "768 of at most 1,024 on this accelerator"
-    (said,) = texts(unnamed, 256, 5)
-    assert said.startswith(
-        "K = 5 at batch 256 is 1,536 tokens, above the 1,008 that vLLM captures in CUDA graphs"
-    )
-    assert texts(unnamed.model_copy(update={"engine": "other"}), 256, 5) == ()
+    (note,) = graph_facts(CAPTURED, 4, 2)
+    assert (note["k"], note["tokens"], note["runs_as"]) == (2, 12, 18)
 
 
 def test_best_k_and_schedule_leave_out_rounds_without_a_graph() -> None:
-    """K = 5 at batch 96 is 576 tokens, above the largest graph: it wins without the release, and
-    loses with it."""
-    fast = {"acceptance": "5.2@5", "batch_size": 96}
-    named = advise(CAPTURED.model_copy(update=fast))
-    unnamed = advise(CAPTURED.model_copy(update=fast | {"engine_version": None}))
-    assert unnamed.recommendation.n_draft == 5
-    assert named.recommendation.n_draft < 5
-    assert named.notes[0].kind == "graph_missing"
-    assert int(k_at(named.k_by_batch, 83)) == 5, "the last batch that is captured"
-    assert int(k_at(named.k_by_batch, 84)) < 5
+    """K = 5 at batch 96 is 576 tokens: it wins where the command asks for a graph that holds it,
+    and loses on a server that is said to stop below."""
+    fast = CAPTURED.model_copy(update={"acceptance": "5.2@5", "batch_size": 96})
+    settled = advise(fast)
+    assert settled.recommendation.n_draft == 5
+    assert settled.decided.capture is not None
+    stated = advise(fast.model_copy(update={"graph_sizes": "512"}))
+    assert stated.recommendation.n_draft < 5
+    assert stated.notes[0].rank is Rank.CHANGES
+    assert "graph_missing" in {note.kind for note in stated.notes}
+    assert int(k_at(stated.k_by_batch, 83)) == 5, "the last batch that is captured"
+    assert int(k_at(stated.k_by_batch, 84)) < 5
 
 
 def test_a_graph_s_edge_is_no_kernel_that_switches() -> None:

@@ -23,18 +23,19 @@ from advisor.answers.best_k import (
 from advisor.answers.by_batch import (
     MAX_HISTOGRAM_ROWS,
     BatchHistogram,
-    KByContext,
-    context_values,
-    contexts_from_text,
-    curves_at,
     given_ranges,
-    k_by_context,
     ranges_of,
     ranges_to_serve,
     schedule_for,
     schedule_values,
     static_ranges,
     table_of,
+)
+from advisor.answers.by_context import (
+    KByContext,
+    contexts_from_text,
+    curves_at,
+    k_by_context,
 )
 from advisor.answers.schedule import SWITCH_COST, schedule_facts, schedule_gain, values_of
 from advisor.answers.simulation.policies import BatchSchedule, StaticK
@@ -44,7 +45,8 @@ from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import MAX_BATCH, MAX_CONTEXT
 from advisor.prediction import AdvisorError
-from advisor.show.words.answer import k_by_context_table
+from advisor.show.phrases.schedule import CONTEXT
+from advisor.show.words.answer import context_values, k_by_context_table
 
 EAGLE = Scenario(acceptance="2.4@3")
 NGRAM = Scenario(acceptance="1.4@3", drafter_id="ngram")
@@ -290,13 +292,10 @@ def test_batches_that_do_not_fit_at_a_context_have_no_k() -> None:
 def test_where_context_matters_the_sentence_names_context_batch_and_what_it_would_cost() -> None:
     found = schedule_for(LLAMA).at_contexts
     assert found.matters
-    assert found.text.startswith("Context changes the answer: with ")
     row, column = np.unravel_index(found.loss.argmax(), found.loss.shape)
     assert found.loss[row, column] > SWITCH_COST
-    assert (
-        f"{found.contexts[row]:,} tokens at batch {found.batches[column]:,} K = "
-        f"{found.k[row, column]}"
-    ) in found.text
+    places = (found.contexts[row], found.batches[column], found.k[row, column])
+    assert places in [case[:3] for case in found.facts["cases"]]
     assert f"{found.batches[column]:,}" in [cells[0] for cells in k_by_context_table(found).cells]
     assert (
         k_at(schedule_for(LLAMA).ranges, found.batches[column])
@@ -308,9 +307,8 @@ def test_where_context_matters_the_sentence_names_context_batch_and_what_it_woul
 def test_where_context_hardly_matters_it_is_said_in_one_line() -> None:
     found = schedule_for(GPT_OSS).at_contexts
     assert not found.matters
-    assert found.text.startswith(
-        "Context hardly changes the answer: from 512 to 131,072 tokens this schedule costs at "
-    )
+    assert found.facts["cases"] == ()
+    assert (found.facts["first"], found.facts["last"]) == (512, 131_072)
     assert found.batches[found.shown].tolist() == [1, 4, 16, 64, 256, 1024]
 
 
@@ -332,8 +330,7 @@ def test_context_matters_where_the_schedule_misses_a_limit_that_another_k_keeps(
     assert np.isfinite(found.loss).all()
     assert found.loss.max() < SWITCH_COST, "what it loses in speed would not matter"
     assert found.matters
-    said = "with 131,072 tokens at batch 4 K = 3, where this schedule's 2 would miss the limit"
-    assert found.text == f"Context changes the answer: {said}."
+    assert found.facts["cases"] == ((131_072, 4, 3, 2, None),)
 
 
 def test_a_limit_in_milliseconds_is_kept_in_seconds() -> None:
@@ -360,16 +357,14 @@ def test_the_sentence_names_the_two_contexts_that_lose_most_and_none_at_the_limi
     k = np.full((5, 1), 2)
     contexts = (512, 1024, 2048, 4096, 8192)
     made = KByContext(512, contexts, np.array([20]), k, np.array([3]), loss, np.zeros((5, 1), bool))
-    said = "with {} tokens at batch 20 K = 2, where this schedule's 3 would cost {}%"
-    assert (
-        made.text
-        == f"Context changes the answer: {said.format('4,096', 8.0)}; {said.format('8,192', 7.0)}."
-    )
+    assert made.facts["cases"] == ((4096, 20, 2, 3, 0.08), (8192, 20, 2, 3, 0.07))
     hardly = replace(made, loss=np.minimum(loss, SWITCH_COST))
-    assert (hardly.matters, hardly.shown.size, replace(made, contexts=(512,)).text) == (
-        False,
-        0,
-        "",
+    assert (hardly.matters, hardly.shown.size) == (False, 0)
+    assert CONTEXT.say("context", made.facts | {"n_contexts": 1}) == ""
+    assert CONTEXT.say("context", made.facts) == (
+        "Context changes the answer: with 4,096 tokens at batch 20 K = 2, where this schedule's 3 "
+        "would cost 8.0%; with 8,192 tokens at batch 20 K = 2, where this schedule's 3 would cost "
+        "7.0%."
     )
 
 
@@ -379,7 +374,7 @@ def test_a_loss_counts_where_both_contexts_fit_a_k_of_none_included(
     own = np.array([0, 2, -1]), np.array([0.25, 0.0, 0.0]), np.array([False, False, False])
     other = np.array([3, 0, 2]), np.array([0.75, 0.5, 0.5]), np.array([True, False, True])
     judged = iter((own, other))
-    monkeypatch.setattr("advisor.answers.by_batch._judged", lambda *_: next(judged))
+    monkeypatch.setattr("advisor.answers.by_context._judged", lambda *_: next(judged))
     curve = replace(speedup_curve(EAGLE, [1]), batches=np.array([1.0, 2.0, 4.0]))
     at = dict.fromkeys((512, 2048), (load_setup(EAGLE), curve))
     found = k_by_context(512, (KRange(1, 4, 2, 1.0),), at)

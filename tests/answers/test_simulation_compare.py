@@ -17,7 +17,9 @@ import pytest
 
 from advisor.answers.best_k import RoundCosts, costs_of, round_costs
 from advisor.answers.by_batch import ranges_of
+from advisor.answers.flags import holds
 from advisor.answers.simulation.compare import (
+    LOAD_FLAGS,
     SimulationPlan,
     SimulationReport,
     policies_for,
@@ -30,6 +32,7 @@ from advisor.predict.curve import speedup_curve
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
+from advisor.show.phrases.simulation import LOAD
 
 SCENARIO = Scenario(acceptance="2.4@3", k_max=5)
 CURVE = speedup_curve(SCENARIO)
@@ -117,19 +120,19 @@ def test_exactly_the_requests_asked_for_are_served_and_never_less_than_one_batch
     report = run(SimulationPlan(requests=requests, batch_size=batch, request_tokens=20))
     assert report.requests == served
     assert {outcome.finished for outcome in report.outcomes} == {served}
-    assert ("instead of 10" in report.load_note) == (served != requests)
+    assert (report.facts["asked_requests"], report.facts["requests"]) == (requests, served)
 
 
 def test_the_note_says_that_slots_run_empty_at_the_end_where_they_do() -> None:
     full = run(SimulationPlan(requests=200, batch_size=32, request_tokens=100))
     batches = [outcome.mean_batch for outcome in full.outcomes]
-    assert full.load_note.startswith(
-        f"Mean batch {min(batches):.1f} to {max(batches):.1f}, by policy, of 32: the tail"
+    assert LOAD.say("load", full.facts) == (
+        f"Mean batch {min(batches):.1f} to {max(batches):.1f}, by policy, of 32: the tail, when no "
+        "request waits and slots empty, is included."
     )
-    assert run(SimulationPlan(requests=4)).load_note == "Mean batch 1.0 of 1."
-    assert (
-        "arrive at 60%" in run(SimulationPlan(requests=20, batch_size=4, load_share=0.6)).load_note
-    )
+    assert not holds(LOAD_FLAGS, "tail", run(SimulationPlan(requests=4)).facts)
+    arriving = run(SimulationPlan(requests=20, batch_size=4, load_share=0.6))
+    assert arriving.facts["load_share"] == 0.6
 
 
 def test_a_plan_that_takes_longer_than_a_minute_is_refused_with_what_fits() -> None:

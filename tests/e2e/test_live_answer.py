@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 from _pytest.mark import ParameterSet
@@ -18,7 +17,7 @@ from advisor.answers import outcome as outcome_module
 from advisor.answers.advice import Advice, advise
 from advisor.answers.best_k import KRange, interpolate_batches
 from advisor.answers.by_batch import ranges_to_serve
-from advisor.answers.by_length import AtLength, at_length
+from advisor.answers.by_length import AtLength, at_length, length_factor, length_now
 from advisor.answers.own_gap import as_measured, own_schedule
 from advisor.measured.published import published_ids
 from advisor.physics.bands import unseen_gain
@@ -104,15 +103,18 @@ def looked_up(tables: Any, data: dict[str, Any], places: list[tuple[int, float]]
     )
 
 
-def library_at(at: AtLength, batch: int, monkeypatch: pytest.MonkeyPatch) -> outcome_module.Outcome:
+def library_at(
+    advice: Advice, length: float, batch: int, monkeypatch: pytest.MonkeyPatch
+) -> outcome_module.Outcome:
     """The record at a batch of the curve, were another length accepted."""
-    advice = at.advice
+    at = at_length(advice, length)
     scenario = advice.scenario.model_copy(update={"batch_size": batch})
     setup = replace(advice.setup, scenario=scenario)
-    row = int(np.flatnonzero(at.curve.batches == batch)[0])
-    answer = advice_module._advice(
-        setup, at.curve, row, at.values, at.table.ranges, served(at, batch)
+    curve = replace(at.curve, draws=advice.curve.draws * length_factor(advice, length))
+    decided = replace(
+        advice.decided, setup=setup, curve=curve, values=at.values, ranges=at.table.ranges
     )
+    answer = advice_module._advice(decided, served(at, batch))
     monkeypatch.setattr(outcome_module, "length_flips", lambda _: (None, None, None))
     return outcome_module.outcome_of(answer)
 
@@ -136,12 +138,11 @@ def test_on_the_grid_the_page_has_the_facts_and_sentences_of_the_library(
     batches = [batch for batch in data["batches"] if batch <= data["last"]][::5]
     batches.append(data["batches"][-1])
     places = [(batch, length) for length in lengths for batch in batches]
-    at = {length: at_length(advice, length) for length in lengths if data["accepted"]}
-    whole = AtLength(advice, advice.curve)
     for (batch, length), shown in zip(places, looked_up(tables, data, places), strict=True):
         if (batch, length) == (data["batch"], now):
             continue  # the record itself
-        record = library_at(whole if length == now else at[length], batch, monkeypatch)
+        at = length if data["accepted"] else length_now(advice)
+        record = library_at(advice, at, batch, monkeypatch)
         expected = replace(
             record,
             borrowed=record.borrowed if length == now else None,

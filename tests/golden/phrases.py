@@ -86,6 +86,10 @@ BASE = Outcome(
     engine="vllm",
     engine_name="vLLM",
     kernels_of=None,
+    experts_kernels="vllm 0.24.0, bf16, measured this shape",
+    bound="bandwidth",
+    bound_component="routed",
+    bound_share=0.64,
     refit_points=None,
 )
 _OFF: dict[str, Any] = {
@@ -137,6 +141,21 @@ STATES: dict[str, dict[str, Any]] = {
     "a limit on SGLang": _LIMIT | {"engine": "sglang", "engine_name": "SGLang", "admit": 464},
     "another K is faster here": {"best_alone": 3, "alone_gain": 0.0142},
     "another K is as fast here": {"best_alone": 3, "alone_gain": 0.0001},
+    "a dense model, bound by arithmetic": {
+        "experts_kernels": None,
+        "bound": "compute",
+        "bound_component": "dense",
+    },
+    "bound by launches, read off the same chip": {
+        "bound": "launch",
+        "tier": "interpolated",
+        "kernels_of": "H100",
+    },
+    "bound by communication, from a data sheet, refitted": {
+        "bound": "communication",
+        "tier": "roofline",
+        "refit_points": 7,
+    },
     "borrowed": {"borrowed": "gpt-oss-20b"},
     "published": _RUNS,
     "published, all below, random tokens": _RUNS | {"published_below": 14, "published_random": 14},

@@ -62,4 +62,6 @@ def test_a_command_loads_each_scenario_once(
     assert code == 0, err
     engines = 2 if command == "report" else 1  # each engine's own kernels say what it loads
     looked_at = {"advise": 1, "report": engines}.get(command, 1 + OTHER_CONTEXTS)
-    assert calls == {"load_setup": looked_at, "curve_for": looked_at}
+    # What a launch command's graphs gain: central values with and without them.
+    graphs = {"advise": 2, "report": 2 * engines, "export": 2}.get(command, 0)
+    assert calls == {"load_setup": looked_at, "curve_for": looked_at + graphs}

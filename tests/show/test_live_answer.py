@@ -150,9 +150,7 @@ def test_the_command_of_sglang_writes_the_file_that_it_loads(advice: Advice) -> 
     )
     assert made["note"].endswith(" 1,024 requests: where K by batch ends.")
     assert launch(advice, outcome_of(advice))["text"].startswith("vllm serve openai/gpt-oss-20b")
-    assert launch(advice, outcome_of(advice))["hint"].startswith(
-        "num_speculative_tokens_per_batch_size: [first batch, last batch, K]. "
-    )
+    assert "num_speculative_tokens_per_batch_size" in launch(advice, outcome_of(advice))["hint"]
 
 
 def test_explore_agrees_with_the_answer_at_the_scenario_s_own_cell(advice: Advice) -> None:

@@ -25,6 +25,7 @@ EXAMPLE: dict[str, Any] = {
     "part": "experts",
     "reason": "this shape was not measured",
     "effect": "harmful",
+    "cases": ((8192, 64, 3, 2, 0.04),),
 }
 """Facts of all kinds: of those that no flag reads and no line here names, a number."""
 
@@ -90,8 +91,8 @@ def test_notes_stand_once_each_and_the_heaviest_first() -> None:
         Note.of("outside_data"),
         Note.of("rules_checked", engine="vLLM"),
         Note.of("refit_forced"),
-        Note.of("graph_unnamed", k=3),
-        Note.of("graph_unnamed", k=2),
+        Note.of("graph_missing", k=3),
+        Note.of("graph_missing", k=2),
         Note.of("batch_too_large", batch=9),
         Note.of("outside_data"),
     ]
@@ -147,7 +148,7 @@ def test_what_a_graph_does_not_hold_is_said_by_its_facts() -> None:
     assert note_text(Note.of("graph_missing", **facts)) == (
         "K = 5 at batch 128 is 768 tokens, above the 498 that vLLM 0.24.0 captures: no CUDA graph, "
         "0.75x and so is every larger K; the baseline has none there either. Capture sizes up to "
-        "768 hold it (export writes them)."
+        "768 hold it."
     )
     none = note_text(Note.of("graph_missing", **facts | {"largest": 0, "every_larger_k": False}))
     assert "768 tokens, and vLLM 0.24.0 captures none: no CUDA graph, 0.75x; the baseline" in none

@@ -12,8 +12,10 @@ from functools import reduce
 from itertools import pairwise
 from typing import Any, Literal
 
-from advisor.answers.best_k import KRange
-from advisor.catalog.engines import Graphs, grid_sizes, load_engine
+import numpy as np
+
+from advisor.answers.best_k import KRange, k_running_at
+from advisor.catalog.engines import GraphServer, load_engine
 from advisor.physics.notes import Kind, Note
 from advisor.prediction import AdvisorError
 
@@ -40,6 +42,32 @@ class ServedModel:
 
 
 @dataclass(frozen=True)
+class Capture:
+    """The largest CUDA graph that a launch command asks for, and why."""
+
+    largest: int
+    """In the engine's own count: tokens of a step, or requests."""
+    by_itself: int
+    """Largest that the release captures by itself, in the same count."""
+    release: str
+    first: int
+    """First batch with a round that those do not hold. [sequences]"""
+    gain: float
+    """Output rate over the server without it, mean over the doublings from `first` on, less 1.
+    [-]"""
+    of_requests: bool
+    settled: bool = True
+    """Whether K by batch, decided with these graphs, needs no others."""
+
+    @property
+    def note(self) -> Note:
+        """The graphs, their gain and their price."""
+        kind: Kind = "graphs_of_requests" if self.of_requests else "graphs_of_tokens"
+        facts = {name: value for name, value in vars(self).items() if name != "of_requests"}
+        return Note.of(kind, **facts)
+
+
+@dataclass(frozen=True)
 class ExportRequest:
     """Values that an engine's configuration is written from.
 
@@ -61,15 +89,21 @@ class ExportRequest:
     """Release that will load it; None: the one whose rules were read."""
     context_matters: bool = False
     """Another context has another K than the schedule."""
-    graphs: Graphs | None = None
-    """CUDA graphs that the release captures by itself; None: not read."""
+    server: GraphServer | None = None
+    """What the priced server captures; None: the scenario names no release."""
+    capture: Capture | None = None
+    """Graphs beyond the release's own; None: those it captures by itself."""
     target_k: int = 0
     """K at the target batch, for an engine that cannot vary it; 0: that of the widest range."""
     token_budget: int = 0
     """Tokens of a step that the engine allows by itself on the accelerator; 0: not known."""
-    priced: bool = False
-    """The ranges were decided with `graphs`, so that steps above them were charged their
-    launches."""
+
+    @property
+    def largest_graph(self) -> int | None:
+        """Largest graph to ask for, in the engine's own count. None for the release's own."""
+        if self.server is not None:
+            return self.server.largest
+        return None if self.capture is None else self.capture.largest
 
 
 @dataclass(frozen=True)
@@ -90,13 +124,10 @@ class EngineExport:
     file_name: str | None
     launch_line: str
     notes: tuple[Note, ...]
-
-    @property
-    def capture_sizes(self) -> str:
-        """JSON of the CUDA graphs to capture, as it stands on the launch line. Empty where the
-        engine's own do."""
-        _, _, after = self.launch_line.partition(" --compilation-config ")
-        return shlex.split(after)[0] if after else ""
+    admitted: int | None = None
+    """Requests that the launch line admits, of all attention groups; None: the engine's own."""
+    switches: bool = False
+    """Whether it runs several K."""
 
 
 def one_slot_a_line(text: str) -> str:
@@ -149,33 +180,21 @@ def merged_rows(ranges: Sequence[KRange]) -> tuple[tuple[int, int, int], ...]:
     return tuple(rows)
 
 
-LEAST_COUNTS = ((1, 1), (2, 2), (4, 4), (8, 8), (256, 16))
-"""Numbers of requests that an export captures: vLLM's own grid. [-]"""
+def per_rank(ranges: Sequence[KRange], groups: int) -> tuple[KRange, ...]:
+    """K by the batch of one data-parallel rank, without its speedups.
 
-
-def missing_graphs(request: ExportRequest, rows: Sequence[tuple[int, int, int]]) -> tuple[int, ...]:
-    """Sizes to capture, in tokens, that hold every round of `rows` (first and last batch, K),
-    increasing.
-
-    Empty where the release's own hold them, or were not read. Each range brings the grid of its own
-    batches; what the release captures by itself stays among them, since prompts run in those.
+    A rank with b sequences is an instance with b x groups.
     """
-    graphs = request.graphs
-    max_tokens = max(k for _, _, k in rows) + 1
-    limit = request.served.max_running_requests or rows[-1][1]
-    spans = [(first, min(last, limit), k + 1) for first, last, k in rows if first <= limit]
-    longest = max(last * q for _, last, q in spans)
-    if graphs is None:
-        return ()
-    by_requests = (
-        graphs.rule.counts == "requests"
-    )  # else one list of sizes holds the steps of every K
-    if all(last * q <= graphs.largest(q if by_requests else max_tokens) for _, last, q in spans):
-        return ()
-    sizes = {-(-longest // max_tokens) * max_tokens, *map(int, graphs.sizes(max_tokens))}
-    for first, last, q in spans:
-        sizes |= {count * q for count in {*grid_sizes(LEAST_COUNTS, last), last} if count >= first}
-    return tuple(sorted(sizes))
+    if groups == 1:
+        return tuple(ranges)
+    last = max(1, ranges[-1].batch_end // groups)
+    running = k_running_at(ranges, np.arange(1, last + 1) * groups)
+    edges = [0, *(1 + np.flatnonzero(np.diff(running))).tolist(), last]
+    return tuple(KRange(a + 1, b, int(running[a]), 1.0) for a, b in pairwise(edges))
+
+
+LEAST_COUNTS = ((1, 1), (2, 2), (4, 4), (8, 8), (256, 16))
+"""Numbers of requests that a capture list has: vLLM's own grid. [-]"""
 
 
 def check_draft_model(method: str, draft_model: str | None, needed: bool = False) -> None:
@@ -247,7 +266,12 @@ def guard_notes(engine_id: str, request: ExportRequest) -> list[Note]:
     engine = load_engine(engine_id)
     notes = []
     for guard in engine.warned_of(export_tags(request), request.version):
-        kind: Kind = "guard_safe" if guard.effect == "safe" else "guard"
+        kinds: dict[str, Kind] = {
+            "safe": "guard_safe",
+            "harmful": "guard_void",
+            "no_effect": "guard_void",
+        }
+        kind = kinds.get(guard.effect, "guard")
         facts = {"says": guard.says, "do": guard.do or None, "source": guard.source}
         notes.append(Note.of(kind, effect=guard.effect, **facts))
     if engine.reviewed is not None:

@@ -17,16 +17,28 @@ from typing import Any
 import numpy as np
 
 from advisor.answers.best_k import KRange, k_running_at
-from advisor.answers.by_batch import KByContext
+from advisor.answers.by_context import KByContext
 from advisor.answers.engines.config import (
     NEEDS_MODEL,
+    Capture,
     EngineExport,
     ExportRequest,
     ServedModel,
     check_draft_model,
+    guard_notes,
+    per_rank,
 )
+from advisor.answers.engines.graphs import assumed_capture
 from advisor.answers.engines.vllm import placement_words, token_budget, vllm_speculative_config
-from advisor.catalog.engines import ExportRule, MtpSupport, export_engines, load_engine
+from advisor.catalog.engines import (
+    ADMITTED,
+    ExportRule,
+    GraphServer,
+    MtpSupport,
+    engine_of,
+    export_engines,
+    load_engine,
+)
 from advisor.catalog.hf.fields import parse_json
 from advisor.catalog.models import (
     load_model,
@@ -35,14 +47,11 @@ from advisor.catalog.models import (
     release_names,
     resolve_model_name,
 )
-from advisor.physics.notes import Note, ranked
+from advisor.physics.notes import Kind, Note, ranked
 from advisor.predict.load import block_notes, default_graphs
 from advisor.predict.setup import Setup, served_weights
 from advisor.prediction import AdvisorError
 from advisor.profiles import write_whole
-
-GRAPHS_FILE = "vllm_compilation_config.json"
-"""File that holds the CUDA graphs to capture, beside the launch script, which has them as well."""
 
 
 def export_scenario(
@@ -53,9 +62,9 @@ def export_scenario(
     served_model: str | None = None,
     draft_model: str | None = None,
     max_running_requests: int | None = None,
-    engine_version: str | None = None,
     folder: Path | None = None,
     contexts: KByContext | None = None,
+    capture: Capture | None = None,
 ) -> EngineExport:
     """Checked configuration and launch line of a scenario's schedule.
 
@@ -66,17 +75,16 @@ def export_scenario(
         where there are any.
     max_running_requests : limit of concurrent requests on the launch line; None leaves the engine's
         own.
-    engine_version : release that will load it; None: the scenario's, else the one whose rules were
-        read (`profiles/engines`).
     folder : where the launch line looks for the engine's file, where it has one; None: where the
         server starts.
     contexts : whether another context has another K; None: not looked at.
+    capture : of the schedule, where its graphs were decided with it (`schedule_for`).
 
     Raises AdvisorError when the engine cannot run the drafter, or a name is missing.
     """
     file_name = _export_rule(engine).file_name or ""
-    if engine_version is None and setup.scenario.engine == engine:
-        engine_version = setup.scenario.engine_version
+    # The release that was reviewed where none is named.
+    version = setup.scenario.engine_version if setup.scenario.engine == engine else None
     method = method_for(setup, engine)
     model = served_model or default_served_model(setup)
     if (
@@ -86,7 +94,9 @@ def export_scenario(
     ):
         check_draft_model(method, None, needed=True)
     target_batch = min(setup.scenario.batch_size, ranges[-1].batch_end)
-    multi_layer = method == "mtp" and _model_type(setup) in _mtp_support(engine).multi_layer
+    if max_running_requests is None:
+        max_running_requests = _admitted(setup)
+    server, capture = _graphs_of(setup, ranges, engine, max_running_requests, capture)
     request = ExportRequest(
         ranges=per_rank(ranges, setup.placement.attention_groups),
         method=method,
@@ -94,19 +104,79 @@ def export_scenario(
         draft_model=default_draft_model(setup) if draft_model is None else draft_model,
         file_name=str(folder / file_name) if folder else file_name,
         parallel_drafting=setup.drafter.parallel_drafting,
-        multi_layer=multi_layer,
-        version=engine_version,
+        multi_layer=_is_multi_layer(setup, engine),
+        version=version,
         context_matters=contexts is not None and contexts.matters,
-        graphs=default_graphs(setup, engine, engine_version),
-        priced=setup.graphs is not None and setup.scenario.graph_sizes is None,
+        server=server,
+        capture=capture,
         token_budget=token_budget(setup.hardware),
         target_k=int(k_running_at(ranges, target_batch)),
     )
     export = export_engine_config(engine, request)
     notes = [*export.notes, *_notes(setup, engine, model)]
     if contexts is not None and contexts.matters:
-        notes.append(Note.of("k_by_context", text=contexts.text))
+        notes.append(Note.of("k_by_context", **contexts.facts))
     return replace(export, notes=ranked(notes))
+
+
+def _is_multi_layer(setup: Setup, engine: str) -> bool:
+    families = _mtp_support(engine).multi_layer
+    return setup.drafter.method == "mtp" and _model_type(setup) in families
+
+
+def fixed_k_of(setup: Setup) -> Kind | None:
+    """Kind of note on why the scenario's engine runs one K at every batch.
+
+    None where it switches, and where nothing is exported for it.
+    """
+    engine = engine_of(setup.scenario.engine)
+    if engine is None or engine.export is None or not _runs(setup, engine.id):
+        return None
+    writer = import_module(f"advisor.answers.engines.{engine.export.writer}")
+    groups = setup.placement.attention_groups
+    # A writer without one has an engine that switches.
+    fixed_k = getattr(writer, "fixed_k", lambda *_: None)
+    kind: Kind | None = fixed_k(setup.drafter.method, groups, _is_multi_layer(setup, engine.id))
+    return kind
+
+
+def void_notes(setup: Setup, ranges: Sequence[KRange]) -> list[Note]:
+    """Notes on a launch command that has no effect, or does harm, in its release."""
+    engine = engine_of(setup.scenario.engine)
+    if engine is None or engine.export is None or not _runs(setup, engine.id):
+        return []
+    request = ExportRequest(
+        ranges=per_rank(ranges, setup.placement.attention_groups),
+        method=setup.drafter.method,
+        served=_served(setup, "", None),
+        parallel_drafting=setup.drafter.parallel_drafting,
+        multi_layer=_is_multi_layer(setup, engine.id),
+        version=setup.scenario.engine_version,
+    )
+    notes = guard_notes(engine.id, request)
+    return [note for note in notes if note.facts.get("effect") in ("harmful", "no_effect")]
+
+
+def _admitted(setup: Setup) -> int | None:
+    """Requests that the scenario says its server admits. None where it does not."""
+    admitted = ADMITTED if setup.graphs is None else setup.graphs.server.admitted
+    return None if admitted == ADMITTED else admitted
+
+
+def _graphs_of(
+    setup: Setup,
+    ranges: Sequence[KRange],
+    engine: str,
+    limit: int | None,
+    capture: Capture | None,
+) -> tuple[GraphServer | None, Capture | None]:
+    """What the priced server captures, and what of it is beyond the release's own."""
+    if setup.graphs is None or setup.scenario.engine != engine:
+        by_itself = default_graphs(setup, engine)
+        if by_itself is None:
+            return None, None
+        return None, assumed_capture(setup, by_itself, ranges, limit)
+    return setup.graphs.server, capture
 
 
 def _served(setup: Setup, model: str, max_running_requests: int | None) -> ServedModel:
@@ -145,26 +215,6 @@ def _export_rule(engine: str) -> ExportRule:
     raise AdvisorError(f"there is no export for engine {engine!r}; choose {' or '.join(rules)}")
 
 
-def per_rank(ranges: Sequence[KRange], groups: int) -> tuple[KRange, ...]:
-    """Schedule by the batch of one data-parallel rank. A rank with b sequences is an instance with
-    b x groups."""
-    if groups == 1:
-        return tuple(ranges)
-    last = max(1, ranges[-1].batch_end // groups)
-    running = k_running_at(ranges, np.arange(1, last + 1) * groups)
-    edges = np.flatnonzero(np.diff(running)) + 1
-    starts = [0, *edges.tolist()]
-    ends = [*edges.tolist(), last]
-    speedup = [
-        next(r.speedup for r in reversed(ranges) if r.batch_start <= (a + 1) * groups)
-        for a in starts
-    ]
-    return tuple(
-        KRange(a + 1, b, int(running[a]), value)
-        for a, b, value in zip(starts, ends, speedup, strict=True)
-    )
-
-
 def method_for(setup: Setup, engine: str) -> str:
     """The drafter's method, by its name in vLLM. Raises AdvisorError when the engine cannot run the
     drafter."""
@@ -185,16 +235,15 @@ def method_for(setup: Setup, engine: str) -> str:
     ):
         return setup.drafter.method
     others = [
-        profile.name
+        f"export for {profile.name}"
         for profile in export_engines()
         if profile.mtp is not None and family in profile.mtp.models
     ]
-    instead = f"export for {' or '.join(others)}, or " if others else ""
     read = f" {rule.reviewed.version}" if rule.reviewed else ""
     raise AdvisorError(
         f"{rule.name}{read} does not run the multi-token-prediction module of {family} models: it "
-        f"refuses the method or has no such draft model; {instead}choose another drafter, e.g. "
-        "eagle3 or ngram"
+        "refuses the method or has no such draft model; "
+        f"{' or '.join([*others, 'choose another drafter, e.g. eagle3 or ngram'])}"
     )
 
 
@@ -211,7 +260,7 @@ def _config(setup: Setup) -> Mapping[str, Any]:
     """The scenario's configuration. Empty where it is not at hand."""
     scenario = setup.scenario
     if scenario.model_config_json is not None:
-        return parse_json(scenario.model_config_json, "the model's config.json")
+        return parse_json(scenario.model_config_json, "config.json")
     return model_profile(scenario.model_id).config if scenario.model_id in model_ids() else {}
 
 
@@ -319,8 +368,6 @@ def write_export(
             else f"{export.engine}_speculative_config.json"
         )
         files.append((folder / name, export.config_json + "\n"))
-    if export.capture_sizes:
-        files.append((folder / GRAPHS_FILE, export.capture_sizes + "\n"))
     checked = "".join(f"# {text}\n" for text in comments)
     files.append(
         (folder / f"{export.engine}_launch.sh", f"#!/bin/sh\n{checked}exec {export.launch_line}\n")

@@ -16,15 +16,21 @@ from advisor.answers.engines.config import (
     beyond_schedule,
     guard_notes,
     merged_rows,
-    missing_graphs,
     only_k,
 )
 from advisor.catalog.engines import load_engine
-from advisor.physics.notes import Note, ranked
+from advisor.physics.notes import Kind, Note, ranked
 from advisor.prediction import AdvisorError
 
 ADAPTIVE_METHODS = ("eagle3", "eagle", "mtp")
 """Methods whose K SGLang varies."""
+
+
+def fixed_k(method: str, data_parallel: int, multi_layer: bool = False) -> Kind | None:
+    """Kind of note on why the server runs one K at every batch. None where it switches."""
+    if method not in ADAPTIVE_METHODS:
+        return "k_of_method_not_varied"
+    return "fixed_k_of_engine" if data_parallel > 1 or multi_layer else None
 
 
 def export(request: ExportRequest) -> EngineExport:
@@ -47,23 +53,15 @@ def export(request: ExportRequest) -> EngineExport:
         words += ["--max-running-requests", str(admitted)]
     if served.fp8_kv_cache:
         words += ["--kv-cache-dtype", "fp8_e4m3"]
+    words += _graph_words(request)
     if not drafts:
         notes.append(Note.of("nothing_drafted"))
-        return EngineExport("sglang", None, "", None, shlex.join(words), ranked(notes))
-    if missing_graphs(request, rows) and request.graphs is not None:
-        q = max(k for _, _, k in rows) + 1
-        max_batch = admitted // served.data_parallel if admitted is not None else rows[-1][1]
-        words += ["--cuda-graph-max-bs-decode", str(max_batch)]
-        note = Note.of(
-            "graphs_of_requests",
-            requests=max_batch,
-            release=request.graphs.release,
-            by_itself=request.graphs.largest(q) // q,
-            ask_again=max_batch if request.priced else None,
-        )
-        notes.append(note)
-    dropped = served.data_parallel > 1 or request.multi_layer
-    adaptive = len(rows) > 1 and method in ADAPTIVE_METHODS and not dropped
+        line = shlex.join(words)
+        return EngineExport("sglang", None, "", None, line, ranked(notes), admitted)
+    if request.capture is not None:
+        notes.append(request.capture.note)
+    kind = None if len(rows) == 1 else fixed_k(method, served.data_parallel, request.multi_layer)
+    adaptive = len(rows) > 1 and kind is None
     k = max(k for _, _, k in rows) if adaptive else only_k(request)["k"]
     words += _speculation(method, request.draft_model, k)
     config = None
@@ -76,12 +74,24 @@ def export(request: ExportRequest) -> EngineExport:
         text = json.dumps(config, indent=2)
         words += ["--speculative-adaptive", "--speculative-adaptive-config", file_name]
         notes.append(Note.of("batches_padded"))
-    elif len(rows) > 1 and method not in ADAPTIVE_METHODS:
-        notes.append(Note.of("k_of_method_not_varied", method=method, **only_k(request)))
-    elif len(rows) > 1:
-        notes.append(Note.of("fixed_k_of_engine", **only_k(request)))
+    elif kind is not None:
+        notes.append(Note.of(kind, method=method, **only_k(request)))
     notes += guard_notes("sglang", request)
-    return EngineExport("sglang", config, text, file_name, shlex.join(words), ranked(notes))
+    line = shlex.join(words)
+    return EngineExport(
+        "sglang", config, text, file_name, line, ranked(notes), admitted, switches=adaptive
+    )
+
+
+def _graph_words(request: ExportRequest) -> list[str]:
+    """Options that make the server capture what was priced."""
+    server = request.server
+    if server is not None and server.sizes == ():
+        return ["--disable-cuda-graph"]
+    if server is not None and server.sizes is not None:
+        return ["--cuda-graph-bs-decode", *map(str, server.sizes)]
+    largest = request.largest_graph
+    return ["--cuda-graph-max-bs-decode", str(largest)] if largest else []
 
 
 def _placement(served: ServedModel, method: str) -> list[str]:

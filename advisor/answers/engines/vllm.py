@@ -20,7 +20,6 @@ from advisor.answers.engines.config import (
     beyond_schedule,
     guard_notes,
     merged_rows,
-    missing_graphs,
     only_k,
     widest_k,
 )
@@ -39,6 +38,13 @@ TOKEN_BUDGETS = (2048, 8192, 16384)
 from 70, from 160 GiB (vllm/engine/arg_utils.py)."""
 
 
+def fixed_k(method: str, data_parallel: int, _multi_layer: bool = False) -> Kind | None:
+    """Kind of note on why the server runs one K at every batch. None where it switches."""
+    if method in FIXED_K_ONLY:
+        return "fixed_k_of_method"
+    return "fixed_k_of_ranks" if data_parallel > 1 else None
+
+
 def export(request: ExportRequest) -> EngineExport:
     """The checked configuration, inline on the launch line. Raises AdvisorError when vLLM cannot
     run the method."""
@@ -46,12 +52,9 @@ def export(request: ExportRequest) -> EngineExport:
     method = request.method
     served = request.served
     rows = merged_rows(ranges)
-    fixed = (
-        any(k for _, _, k in rows)
-        and len(rows) > 1
-        and (served.data_parallel > 1 or method in FIXED_K_ONLY)
-    )
-    if fixed:
+    drafts = any(k for _, _, k in rows)
+    kind = fixed_k(method, served.data_parallel) if drafts and len(rows) > 1 else None
+    if kind is not None:
         ranges = (KRange(1, rows[-1][1], only_k(request)["k"], 1.0),)
     config = vllm_speculative_config(
         ranges, method, request.draft_model, parallel_drafting=request.parallel_drafting
@@ -72,22 +75,24 @@ def export(request: ExportRequest) -> EngineExport:
         words += ["--max-num-seqs", str(served.max_running_requests)]
     if served.fp8_kv_cache:
         words += ["--kv-cache-dtype", "fp8"]
+    words += _graph_words(request)
     if config is None:
         notes.append(Note.of("nothing_drafted"))
         return EngineExport("vllm", None, "", None, shlex.join(words), ranked(notes))
-    if "num_speculative_tokens_per_batch_size" in config and method not in TABLE_TESTED_WITH:
+    switches = "num_speculative_tokens_per_batch_size" in config
+    if switches and method not in TABLE_TESTED_WITH:
         notes.append(Note.of("table_untested", method=method))
-    elif fixed:
-        kind: Kind = "fixed_k_of_method" if method in FIXED_K_ONLY else "fixed_k_of_ranks"
+    elif kind is not None:
         notes.append(Note.of(kind, method=method, **only_k(request)))
     if method == "suffix":
         notes.append(Note.of("suffix_package"))
     notes += _token_budget(request, config, words)
-    notes += _graphs(request, merged_rows(ranges), words)
+    if request.capture is not None:
+        notes.append(request.capture.note)
     notes += guard_notes("vllm", request)
     text = json.dumps(config, separators=(",", ":"))
     line = shlex.join([*words, "--speculative-config", text])
-    return EngineExport("vllm", config, text, None, line, ranked(notes))
+    return EngineExport("vllm", config, text, None, line, ranked(notes), switches=switches)
 
 
 def placement_words(served: ServedModel) -> list[str]:
@@ -113,33 +118,25 @@ def _token_budget(
     """Extends the launch line by a budget that holds a step of all requests with drafts, where
     vLLM's own does not."""
     requests = request.served.max_running_requests or merged_rows(request.ranges)[-1][1]
-    needed = requests * (int(config["num_speculative_tokens"]) + 1)
+    # A graph of more tokens than a step may have is not captured.
+    needed = max(requests * (int(config["num_speculative_tokens"]) + 1), request.largest_graph or 0)
     if needed <= (request.token_budget or min(TOKEN_BUDGETS)):
         return []
     words += ["--max-num-batched-tokens", str(needed)]
     return [Note.of("token_budget", tokens=needed, requests=requests)]
 
 
-def _graphs(
-    request: ExportRequest, rows: Sequence[tuple[int, int, int]], words: list[str]
-) -> list[Note]:
-    """Extends the launch line by sizes to capture where the release's own do not hold every
-    round."""
-    sizes = missing_graphs(request, rows)
-    if not sizes or request.graphs is None:
-        return []
-    words += [
-        "--compilation-config",
-        json.dumps({"cudagraph_capture_sizes": list(sizes)}, separators=(",", ":")),
-    ]
-    note = Note.of(
-        "graphs_of_tokens",
-        tokens=sizes[-1],
-        by_itself=request.graphs.largest(max(k for _, _, k in rows) + 1),
-        release=request.graphs.release,
-        ask_again=sizes[-1] if request.priced else None,
-    )
-    return [note]
+def _graph_words(request: ExportRequest) -> list[str]:
+    """Options that make the server capture what was priced."""
+    server = request.server
+    if server is not None and server.sizes == ():
+        return ["--enforce-eager"]
+    sizes: dict[str, Any] = {}
+    if server is not None and server.sizes is not None:
+        sizes = {"cudagraph_capture_sizes": list(server.sizes)}
+    elif largest := request.largest_graph:
+        sizes = {"max_cudagraph_capture_size": largest}
+    return ["--compilation-config", json.dumps(sizes, separators=(",", ":"))] if sizes else []
 
 
 def vllm_speculative_config(

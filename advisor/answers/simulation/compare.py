@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from advisor.answers.best_k import IntArray, KRange, RoundCosts, interpolate_batches
+from advisor.answers.flags import Flags
 from advisor.answers.simulation.policies import (
     BatchSchedule,
     Cascade,
@@ -280,6 +281,14 @@ class PolicyOutcome:
     finished: int
 
 
+LOAD_FLAGS: Flags = {
+    "more_requests": ("requests", "!=", "asked_requests"),
+    "differs": ("low", "!=", "high"),
+    "arrives": ("load_share", "known", None),
+    "tail": ("low", "<", "slots"),
+}
+
+
 @dataclass(frozen=True)
 class SimulationReport:
     """All policies. K = 0 first, then static K, then the adaptive ones, the oracle last."""
@@ -293,25 +302,17 @@ class SimulationReport:
     """False where the iteration limit ended some requests early, at least for one policy."""
 
     @property
-    def load_note(self) -> str:
-        """Sentence on the offered load where it is not the one asked for, and on how full the
-        servers were."""
-        plan = self.plan
-        batches = [outcome.mean_batch for outcome in self.outcomes]
-        low = f"{min(batches):.1f}"
-        high = f"{max(batches):.1f}"
-        spread = low if low == high else f"{low} to {high}, by policy,"
-        mean = f"Mean batch {spread} of {plan.batch_size:,}"
-        if plan.load_share is not None:
-            mean += f": requests arrive at {plan.load_share:.0%} of what plain decoding could serve"
-        elif float(low) < plan.batch_size:
-            mean += ": the tail, when no request waits and slots empty, is included"
-        if self.requests == plan.requests:
-            return f"{mean}."
-        return (
-            f"{self.requests:,} requests instead of {plan.requests:,}, so that the batch is full "
-            f"once. {mean}."
-        )
+    def facts(self) -> dict[str, Any]:
+        """Facts of the load: what was offered, and how full the servers were. [-]"""
+        batches = [round(outcome.mean_batch, 1) for outcome in self.outcomes]
+        return {
+            "asked_requests": self.plan.requests,
+            "requests": self.requests,
+            "low": min(batches),
+            "high": max(batches),
+            "slots": self.plan.batch_size,
+            "load_share": self.plan.load_share,
+        }
 
     def of(self, policy: str) -> PolicyOutcome:
         """The outcome of a policy by name."""

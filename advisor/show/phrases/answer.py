@@ -264,6 +264,40 @@ PHRASES = (
     Phrase("basis", "interpolated", "Times are read between measured kernels of this GPU."),
     Phrase("basis", "fitted", "Times are modeled from measured kernels of this GPU."),
     Phrase("basis", "", "Times are from the data sheet: no kernel of this GPU was measured."),
+    Phrase("tier_because", "", "The speedup is {tier}: {because}."),
+    Phrase(
+        "because",
+        "roofline",
+        "datasheet peaks and assumed fractions for a component that takes a tenth of the time or "
+        "more{because_refit}",
+    ),
+    Phrase(
+        "because",
+        "fitted",
+        "kernel times fitted on measurements of {because_chip}{because_experts}{because_refit}",
+    ),
+    Phrase(
+        "because",
+        "",
+        "kernel times read off measurements of {because_chip}{because_experts}{because_refit}",
+    ),
+    Phrase("because_chip", "same_chip", "{kernels_of}, the same chip"),
+    Phrase("because_chip", "", "this accelerator"),
+    Phrase("because_experts", "moe", "; experts: {experts_kernels}"),
+    Phrase("because_refit", "refitted", ", refitted to {refit_points} of your points"),
+    Phrase("bound", "", "{bound_share_of} of a baseline step, which is {bound}-bound."),
+    Phrase("bound_share_of", "launch_bound", "Host and kernel launches take {bound_share:pct}"),
+    Phrase(
+        "bound_share_of",
+        "communication_bound",
+        "Communication between GPUs takes {bound_share:pct}",
+    ),
+    Phrase(
+        "bound_share_of",
+        "compute_bound",
+        "Arithmetic on {bound_component:loads} takes {bound_share:pct}",
+    ),
+    Phrase("bound_share_of", "", "Loading {bound_component:loads} takes {bound_share:pct}"),
     Phrase(
         "narrow",
         "fits narrows",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from advisor.answers.flags import Flags, holds
 from advisor.catalog.hardware import drafter_name, model_name
+from advisor.physics.components import BY_KEY
 from advisor.prediction import Prediction
 from advisor.show.table import capital
 from advisor.text import counted, printable
@@ -135,6 +136,15 @@ def mix_text(design: Experts) -> str:
     return f"{design.n_active} of {design.n_experts}{shared}"
 
 
+def _contexts(cases: tuple[tuple[int, int, int, int, float | None], ...]) -> str:
+    pieces = [
+        f"with {context:,} tokens at batch {batch:,} K = {k}, where this schedule's {own_k} would "
+        + ("miss the limit" if loss is None else f"cost {100 * loss:.1f}%")
+        for context, batch, k, own_k, loss in cases
+    ]
+    return "; ".join(pieces)
+
+
 FORMS: dict[str, Callable[[Any], str]] = {
     "": str,
     "x": lambda value: f"{value:.2f}×",
@@ -143,6 +153,7 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "3": _digits,
     "g": lambda value: f"{value:g}",
     "int": lambda value: f"{value:,.0f}",
+    "share": lambda value: "-" if value is None else f"{100 * value:.0f}%",
     "pct": lambda value: f"{100 * value:.0f}%",
     "pct1": lambda value: f"{100 * value:.1f}%",
     "chance": lambda value: f"{100 * min(value, 0.99):.0f}%",
@@ -181,6 +192,8 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "counts": lambda pairs: "; ".join(f"{number} {kind}" for kind, number in pairs),
     "commas": ", ".join,
     "semicolons": lambda texts: "; ".join(texts).rstrip("."),
+    "contexts": _contexts,
+    "loads": lambda component: BY_KEY[component].loads,
 }
 """A fact as text, by the form behind its name."""
 
@@ -193,6 +206,18 @@ class Book:
     facts: frozenset[str]
     """Names of the record's fields."""
     flags: Flags
+
+    @classmethod
+    def of(cls, *phrases: Phrase, flags: Flags | None = None) -> Book:
+        """A book of a few sentences whose facts are put together where they are said.
+
+        Its facts are those that its phrases name; a flag without a rule is a fact that is true.
+        """
+        words = {flag for phrase in phrases for flag, _ in phrase.flags}
+        rules: Flags = {flag: (flag, "==", True) for flag in words} | dict(flags or {})
+        slots = {phrase.slot for phrase in phrases}
+        facts = {name for phrase in phrases for name, _ in phrase.braces} - slots
+        return cls(phrases, frozenset(facts | {name for name, _, _ in rules.values()}), rules)
 
     def __post_init__(self) -> None:
         slots = {phrase.slot for phrase in self.phrases}

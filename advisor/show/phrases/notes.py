@@ -7,14 +7,15 @@ from typing import Any
 
 from advisor.physics.notes import Note
 from advisor.show.phrases.book import Book, Phrase
+from advisor.show.phrases.schedule import CONTEXT_CHANGES
 
 _UNSTATED = (
     *("engine", "version", "since", "reason", "rounded", "above", "beyond_k"),
-    *("ask_again", "do", "like"),
+    *("do", "like"),
 )
 _CASES = (
     *("pads", "of_rank", "reduces", "measured", "own", "slower"),
-    *("every_larger_k", "baseline_too", "of_target", "recurrent"),
+    *("every_larger_k", "baseline_too", "of_target", "recurrent", "settled"),
 )
 FLAGS: dict[str, tuple[str, str, Any]] = {
     **{name: (name, "known", None) for name in _UNSTATED},
@@ -90,7 +91,7 @@ PHRASES = (
         "graph_missing",
         "",
         "{tokens_of_k}, {largest_graph}: no CUDA graph, {speedup:x2}x{graphless_too}. Capture "
-        "sizes up to {tokens:int} hold it (export writes them).",
+        "sizes up to {tokens:int} hold it.",
     ),
     Phrase("tokens_of_k", "of_rank", "K = {k} at batch {batch} of a rank is {tokens:int} tokens"),
     Phrase("tokens_of_k", "", "K = {k} at batch {batch} is {tokens:int} tokens"),
@@ -100,13 +101,6 @@ PHRASES = (
     Phrase("graphless_too", "every_larger_k", " and so is every larger K{baseline_graphless}"),
     Phrase("graphless_too", "", "{baseline_graphless}"),
     Phrase("baseline_graphless", "baseline_too", "; the baseline has none there either"),
-    Phrase(
-        "graph_unnamed",
-        "",
-        "{tokens_of_k}, above the {widest:int} that {engine} captures in CUDA graphs by default: "
-        "such a step is launched kernel by kernel, which is not charged here. Name the release "
-        "(engine_version), or capture larger sizes.",
-    ),
     Phrase(
         "graph_padding",
         "",
@@ -449,21 +443,25 @@ PHRASES = (
     Phrase(
         "graphs_of_tokens",
         "",
-        "CUDA graphs of up to {tokens:int} tokens are captured, since rounds of the schedule are "
-        "above the {by_itself:int} that {release} captures by itself: that takes memory and time "
-        "at the start{priced_without}",
+        "CUDA graphs of up to {largest:int} tokens are captured, {captured_instead}",
     ),
     Phrase(
         "graphs_of_requests",
         "",
-        "CUDA graphs of up to {requests:int} requests are captured, where {release} by itself "
-        "stops at {by_itself:int}: that takes memory and time at the start{priced_without}",
+        "CUDA graphs of up to {largest:int} requests are captured, {captured_instead}",
     ),
     Phrase(
-        "priced_without",
-        "ask_again",
-        ". K by batch was decided without them: ask again with --graph-sizes {ask_again} (More: "
-        "CUDA graphs)",
+        "captured_instead",
+        "settled",
+        "{by_itself:int} by {release} itself: {gain:pct} more tokens/s from batch {first:int} on, "
+        "for memory and time at the start",
+    ),
+    Phrase(
+        "captured_instead",
+        "",
+        "{by_itself:int} by {release} itself: {gain:pct} more tokens/s from batch {first:int} on, "
+        "for memory and time at the start; K by batch would need others, these are the fastest "
+        "tried",
     ),
     Phrase(
         "batches_padded",
@@ -472,6 +470,7 @@ PHRASES = (
         "down to those sizes",
     ),
     Phrase("guard", "", "{guard_effect}: {guard_advice}"),
+    Phrase("guard_void", "", "{guard_effect}: {guard_advice}"),
     Phrase("guard_safe", "", "{guard_effect}: {guard_advice}"),
     Phrase("guard_safe_labelled", "", "{guard_advice}"),
     Phrase("guard_advice", "do", "{says}; instead: {do} ({source})"),
@@ -480,7 +479,7 @@ PHRASES = (
     Phrase("guard_effect", "harmful", "can harm"),
     Phrase("guard_effect", "no_effect", "has no effect"),
     Phrase("guard_effect", "", "not known"),
-    Phrase("k_by_context", "", "{text}"),
+    Phrase("k_by_context", "", CONTEXT_CHANGES),
     Phrase(
         "schedule_of_engine",
         "",

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 
+from advisor.answers.by_context import CONTEXT_FLAGS
 from advisor.answers.schedule import SCHEDULE_FLAGS, ScheduleFacts
 from advisor.show.phrases.book import Book, Phrase
 
@@ -83,5 +84,38 @@ PHRASES = (
     ),
 )
 BOOK = Book(PHRASES, frozenset(field.name for field in fields(ScheduleFacts)), SCHEDULE_FLAGS)
+CONTEXT_CHANGES = "Context changes the answer: {cases:contexts}."
+CONTEXT = Book.of(
+    Phrase("context", "!others", ""),
+    Phrase("context", "matters", CONTEXT_CHANGES),
+    Phrase(
+        "context",
+        "",
+        "Context hardly changes the answer: from {first:int} to {last:int} tokens this "
+        "schedule costs at most {most:pct1} more than at its own, at any batch that fits.",
+    ),
+    flags=CONTEXT_FLAGS,
+)
+"""K by batch at other contexts (`KByContext.facts`)."""
+COMMAND = Book.of(
+    Phrase("unwritten", "", "No command is written: set K yourself."),
+    Phrase("problem", "", "{engine_name}: {problem}."),
+    Phrase("drafter", "names_drafter", "{placeholder}: your {drafter} checkpoint."),
+    Phrase("fixed", "fixed_k", "{engine_name} cannot vary K here: this batch's K is set for all."),
+    Phrase(
+        "requests",
+        "admits full",
+        "{admitted:int} requests: all that fit in memory at this context.",
+    ),
+    Phrase("requests", "admits", "{admitted:int} requests: where K by batch ends."),
+    Phrase(
+        "hint",
+        "has_table vllm",
+        "num_speculative_tokens_per_batch_size: [first batch, last batch, K]",
+    ),
+    Phrase("hint", "has_table", "candidate_steps: K from that batch on"),
+    flags={"admits": ("admitted", "known", None), "vllm": ("engine", "==", "vllm")},
+)
+"""What stands below a launch command."""
 TEXTS = ("enough", "zero", "alone")
 """Slots on the gain of K by batch over one K, a sentence or two each."""

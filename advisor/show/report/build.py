@@ -15,7 +15,7 @@ import numpy as np
 
 from advisor import __version__
 from advisor.answers.advice import Advice
-from advisor.answers.by_batch import KByContext
+from advisor.answers.by_context import KByContext
 from advisor.answers.engines.config import one_option_a_line, one_slot_a_line
 from advisor.answers.engines.export import (
     CheckCommand,
@@ -39,6 +39,7 @@ from advisor.predict.tiers import CALIBRATED_TOKENS
 from advisor.prediction import AdvisorError, Constant, Tier
 from advisor.show.phrases.answer import BOOK
 from advisor.show.phrases.notes import note_texts
+from advisor.show.phrases.report import BOOK as REPORT
 from advisor.show.report.blocks import Block, Code, Listing, Paragraph
 from advisor.show.words.answer import EngineSetup, draft_to_name, engine_setup, name_to_serve
 from advisor.show.words.compare import model_name, setting_lines
@@ -108,16 +109,8 @@ def engine_blocks(engine: EngineSetup) -> tuple[Block, ...]:
 
 def check_blocks(checks: tuple[CheckCommand, ...]) -> tuple[Block, ...]:
     """The commands that measure what is predicted, or why there are none."""
-    if not checks:
-        return (Paragraph("No commands: K = 0 is recommended, or vLLM cannot run this drafter."),)
-    intro = (
-        "These vLLM commands measure what is predicted here, with the accepted length imposed, so "
-        "that the cost model alone is tested. Drop their output on Measure."
-    )
-    return (
-        Paragraph(intro),
-        *(Code(one_option_a_line(step.command), step.purpose) for step in checks),
-    )
+    intro = Paragraph(REPORT.say("checks", {"has_checks": bool(checks)}))
+    return intro, *(Code(one_option_a_line(step.command), step.purpose) for step in checks)
 
 
 LIMITS = (

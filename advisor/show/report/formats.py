@@ -13,9 +13,8 @@ from typing import Any, Literal, get_args
 
 import jinja2
 
-from advisor.answers.advice import answer_values, component_times
+from advisor.answers.advice import component_times
 from advisor.answers.best_k import range_values
-from advisor.answers.by_batch import context_values
 from advisor.answers.explore.changes import DesignStanding
 from advisor.predict.curve import curve_rows
 from advisor.predict.scenario import SCHEMA_VERSION, Scenario
@@ -36,7 +35,7 @@ from advisor.show.report.sections import (
     what_binds,
 )
 from advisor.show.table import Table
-from advisor.show.words.answer import accepted_lengths
+from advisor.show.words.answer import accepted_lengths, answer_document, context_values
 from advisor.show.words.compare import CHANGES
 from advisor.show.words.design import space_notes, standing_text
 from advisor.show.words.diagnosis import DiagnosisView
@@ -206,7 +205,7 @@ def document_of(report: Report) -> dict[str, Any]:
     up.
     """
     advice = report.advice
-    figures = answer_values(report.advice)
+    figures = answer_document(report.advice, report.facts)
     answer = figures | {
         "because": printable(figures["because"]),
         "band_level": advice.band_level,

@@ -8,26 +8,27 @@ it, what to run.
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from operator import itemgetter
 from textwrap import shorten
 from typing import Any, TypeVar
 
 from advisor.answers.advice import Advice, component_times
-from advisor.answers.engines.config import DRAFT_MODEL_PLACEHOLDER, option_texts
-from advisor.catalog.hardware import drafter_name, model_name
+from advisor.answers.engines.config import option_texts
+from advisor.catalog.hardware import model_name
 from advisor.catalog.models import stored_format
 from advisor.measured.refit_result import Errors
 from advisor.physics.bands import SIMULATED
 from advisor.predict.curve import curve_rows
 from advisor.prediction import Constant
 from advisor.show.live_answer import engine_of
+from advisor.show.phrases.book import FORMS
 from advisor.show.phrases.book import two_digits as digits
 from advisor.show.phrases.notes import note_texts
+from advisor.show.phrases.report import BOOK
 from advisor.show.phrases.schedule import BOOK as SCHEDULE_BOOK
-from advisor.show.phrases.schedule import TEXTS
+from advisor.show.phrases.schedule import CONTEXT, TEXTS
 from advisor.show.report.blocks import (
     Block,
     Code,
@@ -71,11 +72,6 @@ Written = TypeVar("Written")
 
 _Part = tuple[tuple[str, Iterable[Block] | None], ...]
 """Titles of sections, each with its blocks; None where the report has no such section."""
-
-
-def percent(share: float | None) -> str:
-    """A share in whole per cent, a dash for None."""
-    return "-" if share is None else f"{share:.0%}"
 
 
 def key_figures(report: Report) -> tuple[tuple[str, str, str], ...]:
@@ -174,44 +170,36 @@ def if_any(write: Callable[[Answer], Written], answer: Answer | None) -> Written
     return None if answer is None else write(answer)
 
 
-def curve_finding(report: Report) -> str:
-    """Sentences on what the speedup curve shows, with numbers."""
-    return report.say("peak", "range")
-
-
 def _answer(report: Report) -> tuple[Block, ...]:
-    answer = report.advice.recommendation
-    why = f"{answer.bound_because} Plain decoding is {answer.bound}-bound."
-    tier = f"The speedup is {answer.speedup.tier}: {printable(answer.speedup.because)}."
-    fits = (
-        f"The largest batch that fits the memory is {report.advice.setup.memory.largest_batch:,}."
-    )
     caption = (
         f"Each K at batch {report.scenario.batch_size:,}. Fastest in: of {SIMULATED}. Gains in: "
         "chance of a gain."
     )
-    drafts = table_block(Table(DRAFTS, report.advice.drafts), caption)
+    largest = report.advice.setup.memory.largest_batch
+    sure = report.say("share", "range", "assumed", "alternative")
     blocks: list[Block] = [
-        Paragraph(f"{why} {tier}"),
-        Paragraph(f"{report.say('share', 'range', 'assumed', 'alternative')} {fits}".strip()),
-        drafts,
+        Paragraph(report.say("bound", "tier_because")),
+        Paragraph(f"{sure} {BOOK.say('fits', {'largest': largest})}".strip()),
+        table_block(Table(DRAFTS, report.advice.drafts), caption),
     ]
     if report.validation:
-        blocks.append(Paragraph(nearest_check(*next(iter(report.validation.items())))))
+        blocks.append(Paragraph(nearest_check(report.validation)))
     if report.warnings:
         blocks += [Paragraph("Note before use:"), Listing(report.warnings)]
     return tuple(blocks)
 
 
-def nearest_check(group: str, errors: Errors) -> str:
+def nearest_check(by_group: Mapping[str, Errors]) -> str:
     """Comparison with the nearest published points, for readers who stop at the answer."""
-    return (
-        f"On {errors.n} published speedups of {group}, on any number of GPUs, every laboratory "
-        "counting alike, these predictions (in a wider range where a run does not state its "
-        f"accepted length) were off by {percent(errors.median_ape)} at the median, on the right "
-        f"side of 1x in {percent(errors.sign_accuracy)} and inside the 80% range in "
-        f"{percent(errors.coverage)}."
-    )
+    group, errors = next(iter(by_group.items()))
+    facts = {
+        "group": group,
+        "n": errors.n,
+        "median": errors.median_ape,
+        "right": errors.sign_accuracy,
+        "inside": errors.coverage,
+    }
+    return BOOK.say("nearest", facts)
 
 
 def _curve(report: Report) -> tuple[Block, ...]:
@@ -220,7 +208,7 @@ def _curve(report: Report) -> tuple[Block, ...]:
     caption = (
         f"K = {advice.curve_k}. Experts: distinct routed experts that one layer loads in a step."
     )
-    finding = curve_finding(report)
+    finding = report.say("peak", "range")
     return (
         Paragraph(finding),
         FigureBlock("speedup", finding),
@@ -246,12 +234,18 @@ def _components(report: Report) -> tuple[Block, ...]:
     plain = sum(part.plain_ms for part in times)
     whole = sum(part.round_ms for part in times)
     parts = [*((part.label, part.plain_ms, part.round_ms) for part in times), ("Sum", plain, whole)]
-    label = times[0].label.lower() if times[0].label[1].islower() else times[0].label
-    finding = (
-        f"At batch {report.scenario.batch_size:,} a plain step takes {plain:.2f} ms and emits one "
-        f"token per sequence; a round with K = {advice.curve_k} takes {whole:.2f} ms and emits "
-        f"{advice.setup.acceptance.accepted_length[advice.curve_k]:.2f}. The largest part of the "
-        f"round is {label}: {times[0].round_ms:.2f} ms."
+    label = times[0].label
+    finding = BOOK.say(
+        "components",
+        {
+            "batch": report.scenario.batch_size,
+            "baseline_ms": plain,
+            "k": advice.curve_k,
+            "round_ms": whole,
+            "emitted": advice.setup.acceptance.accepted_length[advice.curve_k],
+            "component": label.lower() if label[1].islower() else label,
+            "component_ms": times[0].round_ms,
+        },
     )
     columns: tuple[Column[tuple[str, float, float]], ...] = (
         Column("Component", itemgetter(0), words=True),
@@ -275,8 +269,9 @@ def _schedule(report: Report) -> tuple[Block, ...]:
     table = k_by_batch_table(report.advice.k_by_batch, report.scenario.max_tpot_ms is not None)
     text = " ".join(SCHEDULE_BOOK.says((*TEXTS, "rule"), report.advice.schedule.facts))
     blocks: list[Block] = [Paragraph(text), table_block(table)]
-    if (at := report.k_by_context) is not None and at.text:
-        blocks.append(Paragraph(at.text))
+    at = report.k_by_context
+    if at is not None:
+        blocks.append(Paragraph(CONTEXT.say("context", at.facts)))
     if at is not None and at.matters:
         caption = "Recommended K by batch and tokens of context. A dash: does not fit in memory."
         blocks.append(table_block(k_by_context_table(at), caption))
@@ -284,23 +279,18 @@ def _schedule(report: Report) -> tuple[Block, ...]:
 
 
 def _validation(report: Report) -> tuple[Block, ...]:
-    if report.validation is None:
-        return (
-            Paragraph(
-                "Not looked up: this report was made without comparing with published measurements."
-            ),
-        )
-    if not report.validation:
-        return (Paragraph("No published measurement could be predicted and compared."),)
-    near = report.validation.keys() - {"all published points"}
-    text = "Errors of this advisor's predictions on speedups that others measured and published."
-    if not near:
-        text += " None of them is on this accelerator or of this model."
-    return Paragraph(text), table_block(Table(ERRORS, list(report.validation.items())))
+    by_group = report.validation or {}
+    facts = {
+        "looked_up": report.validation is not None,
+        "compared": bool(by_group),
+        "near": bool(by_group.keys() - {"all published points"}),
+    }
+    text = Paragraph(BOOK.say("validation", facts))
+    return (text, table_block(Table(ERRORS, list(by_group.items())))) if by_group else (text,)
 
 
 def _share(label: str, field: str, key: str) -> Column[tuple[str, Errors]]:
-    return Column(label, lambda row: getattr(row[1], field), percent, key)
+    return Column(label, lambda row: getattr(row[1], field), FORMS["share"], key)
 
 
 ERRORS: tuple[Column[tuple[str, Errors]], ...] = (
@@ -336,21 +326,13 @@ def references(report: Report) -> tuple[str, ...]:
 
 def _identity(report: Report) -> tuple[Block, ...]:
     versions = ", ".join(f"{name} {version}" for name, version in report.versions.items())
-    blocks: list[Block] = [
-        Paragraph(
-            f"Scenario {report.scenario.hash}, {report.date.isoformat()}. Versions: {versions}."
-        )
-    ]
-    if report.share_query:
-        blocks.append(_link(report))
-    else:
-        blocks.append(
-            Paragraph(
-                "The link is too long to print, for what it carries of your own; the JSON report "
-                "restores the scenario."
-            )
-        )
-    return tuple(blocks)
+    facts = {
+        "hash": report.scenario.hash,
+        "date": report.date.isoformat(),
+        "versions": versions,
+    }
+    link = _link(report) if report.share_query else Paragraph(BOOK.say("opens_not", {}))
+    return Paragraph(BOOK.say("identity", facts)), link
 
 
 def _band(low: float, high: float) -> str:
@@ -358,15 +340,12 @@ def _band(low: float, high: float) -> str:
 
 
 _LONGEST_COMMAND = 900
-"""Characters of a launch line that fit the page, its lists folded; a longer one is in the full
-report. [-]"""
+"""Characters of a launch line that fit the page; a longer one is in the full report. [-]"""
 _LONGEST_FILE = 250
 """Characters of an engine's file that stand beside its launch line; a longer one is in the full
 report. [-]"""
 _LONGEST_LINK = 400
 """Characters of a link that fits it; a longer one is in the full report. [-]"""
-_LIST = re.compile(r"(\d+, ?\d+, ?)(?:\d+, ?){8,}")
-"""A list of so many numbers is folded to its ends."""
 _MOST_WARNINGS = 2
 _ABOVE = ("split_blocks", "length_borrowed")
 """Kinds of notes that the page has above its doubts."""
@@ -382,7 +361,7 @@ def brief_title(report: Report) -> str:
 def brief_sections(report: Report, *, linked: bool = True) -> tuple[Section, ...]:
     """The page's body, in reading order, with the link that opens the answer where there is a short
     one."""
-    finding = curve_finding(report)
+    finding = report.say("peak", "range")
     setup = report.advice.setup
     cost = (
         does_not_fit(setup)
@@ -411,13 +390,12 @@ def _in_short(report: Report) -> str:
         f"{' '.join(place_text(advice))}, {_weights(advice)}, "
         f"{engine_of(report.scenario.engine)[0]}."
     )
-    do = f"{report.decided} The command below follows these runs of yours."
+    do = BOOK.say("own", {"decided": report.decided})
     texts = (
         do if report.decided else report.say("do"),
         *note_texts(note for note in advice.notes if note.kind == "split_blocks"),
         place,
-        report.say("range", "slow", "alternative", "published", "published_here"),
-        advice.recommendation.bound_because,
+        report.say("range", "slow", "alternative", "published", "published_here", "bound"),
     )
     return " ".join(filter(None, texts))
 
@@ -438,7 +416,7 @@ def _doubts(report: Report) -> tuple[Block, ...]:
     if (
         report.validation and not runs
     ):  # of these very runs, each at its own length: two counts of one thing
-        lines.append(nearest_check(*next(iter(report.validation.items()))))
+        lines.append(nearest_check(report.validation))
     refusals = [note for note in advice.notes if note.kind == "split_blocks"]
     rest = [note for note in advice.notes if note.kind not in _ABOVE]
     warnings = [*report.remarks, *note_texts(rest)]
@@ -455,52 +433,29 @@ def _doubts(report: Report) -> tuple[Block, ...]:
 
 
 def _link(report: Report) -> Block:
-    here = report.address.split("/")[2]
-    is_local = here.startswith(("127.0.0.1", "localhost"))
-    other = f"; write your server's address for {here}" if is_local else ""
-    return Code(f"{report.address}?{report.share_query}", f"Opens in the app{other}")
+    host = report.address.split("/")[2]
+    is_local = host.startswith(("127.0.0.1", "localhost"))
+    caption = BOOK.say("opens", {"host": host, "is_local": is_local})
+    return Code(f"{report.address}?{report.share_query}", caption)
 
 
 def _command(report: Report) -> tuple[Block, ...]:
-    """The launch line of the scenario's engine, long lists folded to their ends, and its file.
-    Empty without one."""
-    engine = next(
-        (
-            setup
-            for setup in report.engines
-            if setup.engine == report.scenario.engine and not setup.problem
-        ),
-        None,
-    )
-    if engine is None:
+    """The launch line of the scenario's engine, and its file. Empty without one."""
+    asked_engine = report.scenario.engine
+    engine = next((each for each in report.engines if each.engine == asked_engine), None)
+    if engine is None or engine.problem:
         return ()
-    whole = _packed(engine.launch_line)
-    lines = _packed(_LIST.sub(r"\1...,", engine.launch_line))
+    name = engine_of(asked_engine)[0]
+    lines = _packed(engine.launch_line)
     if len(lines) > _LONGEST_COMMAND:
-        return (
-            Paragraph(
-                f"The launch line on {engine_of(report.scenario.engine)[0]} is in the full report."
-            ),
-        )
-    folded = "" if lines == whole else "; lists shortened (...): copy the whole from the app"
-    notes = note_texts(
-        note for note in engine.notes if note.kind in ("model_to_name", "weights_to_name")
-    )
-    if DRAFT_MODEL_PLACEHOLDER in lines:
-        drafter = drafter_name(report.advice.setup.drafter)
-        notes.insert(0, f"{DRAFT_MODEL_PLACEHOLDER}: your {drafter} checkpoint")
-    remarks = "".join(f"; {text}" for text in notes)
-    file_note = ""
+        return (Paragraph(BOOK.say("elsewhere", {"engine": name})),)
+    kinds = ("model_to_name", "drafter_to_name", "weights_to_name")
+    remarks = note_texts((note for note in engine.notes if note.kind in kinds), "bare")
     if engine.file_name:
         content = json.dumps(json.loads(engine.config_json))
-        shown_content = content if len(content) <= _LONGEST_FILE else "in the full report"
-        file_note = f"; {engine.file_name}: {shown_content}"
-    return (
-        Code(
-            lines,
-            f"{engine_of(report.scenario.engine)[0]}, launch line{remarks}{folded}{file_note}",
-        ),
-    )
+        is_short = len(content) <= _LONGEST_FILE
+        remarks.append(f"{engine.file_name}: {content if is_short else 'in the full report'}")
+    return (Code(lines, "; ".join((f"{name}, launch line", *remarks))),)
 
 
 def _packed(command: str) -> str:

@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from advisor.answers.advice import Advice, advice_on
+from advisor.answers.advice import Advice, advice_on, answer_values
 from advisor.answers.best_k import DraftRow, KRange
-from advisor.answers.by_batch import KByContext
+from advisor.answers.by_context import KByContext
 from advisor.answers.engines.config import DRAFT_MODEL_PLACEHOLDER, option_texts
 from advisor.answers.engines.export import (
-    GRAPHS_FILE,
     default_served_model,
     export_scenario,
     format_note,
@@ -38,6 +37,7 @@ from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
 from advisor.show.phrases.answer import BOOK
 from advisor.show.phrases.notes import note_text, note_texts
+from advisor.show.phrases.schedule import CONTEXT
 from advisor.show.table import Column, Table, matrix
 from advisor.text import counted, printable, wrapped
 
@@ -86,6 +86,29 @@ def k_by_context_table(found: KByContext) -> Table[Sequence[Any]]:
         for at in found.shown
     ]
     return matrix(header, rows, "r" * len(header))
+
+
+def context_values(result: KByContext) -> dict[str, object]:
+    """Recommended K by context for JSON and reports, [nB] each. None where a batch does not fit."""
+    return {
+        "says": CONTEXT.say("context", result.facts),
+        "matters": result.matters,
+        "batches": result.batches.tolist(),
+        "contexts": [
+            {
+                "context_tokens": context,
+                "n_draft": [None if k < 0 else int(k) for k in result.k[row]],
+                "schedule_loss": result.loss[row].tolist(),
+            }
+            for row, context in enumerate(result.contexts)
+        ],
+    }
+
+
+def answer_document(advice: Advice, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The recommendation as JSON carries it, with the reasons for its tier and its bound."""
+    reasons = {"because": BOOK.say("because", facts), "bound_because": BOOK.say("bound", facts)}
+    return answer_values(advice) | reasons
 
 
 def accepted_lengths(acceptance: Acceptance, shortest: int = 0) -> Table[int]:
@@ -139,9 +162,6 @@ _SHORTEN = (
 )
 """What is kept, tried until an answer is short enough: rows of K, warnings, sentences on K by
 batch, lines after it."""
-_LONG = 160
-"""A capture list of more characters stands in a file instead of on the launch line that is shown.
-Own choice. [-]"""
 
 
 @dataclass(frozen=True)
@@ -260,8 +280,7 @@ def launch_lines(
 ) -> list[str]:
     """The command that starts the engine with this schedule, or why there is none.
 
-    Where the engine reads the schedule or its graphs from a file, the command that writes it stands
-    below.
+    Where the engine reads the schedule from a file, the command that writes it stands below.
 
     facts : of `outcome_of`. export : words of that command, to which its own options are added;
         none from Python.
@@ -285,27 +304,21 @@ def launch_lines(
     placeholders |= {} if scenario.model_config_json is None else {"served_model": "SERVED-MODEL"}
     try:
         engine_export = export_scenario(
-            setup, advice.to_serve, scenario.engine, folder=Path("out"), **placeholders
+            setup,
+            advice.to_serve,
+            scenario.engine,
+            folder=Path("out"),
+            capture=advice.decided.capture,
+            **placeholders,
         )
     except AdvisorError as error:
         return wrapped(f"No launch command: {error}", width)
-    sizes = engine_export.capture_sizes
-    read = f'"$(cat out/{GRAPHS_FILE})"'
-    in_file = len(sizes) > _LONG
-    printed_line = (
-        engine_export.launch_line.replace(shlex.quote(sizes), "_" * len(read))
-        if in_file
-        else engine_export.launch_line
-    )
     fills = [f"put yours for {' and '.join(placeholders.values())}"] if placeholders else []
     if (weights := format_note(setup, name_to_serve(advice))) is not None:
         fills.append(note_text(weights))
     fill = f" ({'; '.join(fills)})" if fills else ""
-    lines = [
-        f"Launch{fill}:",
-        *(line.replace("_" * len(read), read) for line in shell_lines(printed_line, width)),
-    ]
-    if engine_export.file_name or in_file:
+    lines = [f"Launch{fill}:", *shell_lines(engine_export.launch_line, width)]
+    if engine_export.file_name:
         words = [
             word
             for name, value in placeholders.items()
@@ -361,6 +374,10 @@ class EngineSetup:
     warnings: tuple[str, ...] = ()
     """`notes` in words."""
     notes: tuple[Note, ...] = ()
+    admitted: int | None = None
+    """Requests that the launch line admits, of all attention groups; None: the engine's own."""
+    switches: bool = False
+    """Whether it runs several K."""
     problem: str = ""
     """The other fields are then empty."""
 
@@ -385,13 +402,15 @@ def engine_setup(
             served_model=served_model,
             draft_model=draft,
             contexts=contexts,
+            capture=engine_advice.decided.capture,
         )
     except AdvisorError as error:
         return EngineSetup(engine=engine, problem=printable(str(error)))
     to_name = []
     if not _known_model(advice) and served_model == printable(advice.scenario.model_id):
         to_name.append(Note.of("model_to_name", name=served_model))
-    if DRAFT_MODEL_PLACEHOLDER in export.launch_line:
+    drafts = any(part.k_running for part in engine_advice.to_serve)
+    if drafts and draft == DRAFT_MODEL_PLACEHOLDER:
         to_name.append(Note.of("drafter_to_name", name=DRAFT_MODEL_PLACEHOLDER))
     notes = ranked([*to_name, *export.notes])
     return EngineSetup(
@@ -401,6 +420,8 @@ def engine_setup(
         file_name=export.file_name or "",
         warnings=tuple(note_texts(notes, "bare")),
         notes=notes,
+        admitted=export.admitted,
+        switches=export.switches,
     )
 
 

@@ -341,7 +341,7 @@ def _answers(advice: Advice) -> dict[str, str]:
         "Tier": tier_text(speedup.tier, speedup.extrapolated),
         tpot.name: tpot.text(answer.tpot_s),
         rate.name: rate.text(answer.tokens_per_s_per_gpu),
-        "Plain step is bound by": answer.bound,
+        "Plain step is bound by": answer.bound.kind,
         "Largest batch that fits": largest_text,
         "Sweet spot": f"batch {advice.sweet_spot_batch:,.0f}",
     }

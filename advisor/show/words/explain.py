@@ -4,10 +4,11 @@ points near it."""
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
-from advisor.answers.advice import BandPart
+from advisor.answers.advice import BandPart, Uncertain
 from advisor.catalog.adjustment import change_text
 from advisor.catalog.hardware import drafter_name
 from advisor.physics.draft import drafter_ids
@@ -20,8 +21,16 @@ from advisor.text import with_prefix
 if TYPE_CHECKING:
     from advisor.measured.refit_result import RefitParameter
 
+_UNCERTAIN: Mapping[Uncertain, str] = {
+    "kernels": "Kernel times",
+    "overheads": "Launch and host times",
+    "routing": "Routing",
+    "accepted_length": "Accepted length",
+    "unexplained": "What the model leaves unexplained",
+    "unseen": "Machines nobody has seen, all in all",
+}
 BAND_PARTS: tuple[Column[BandPart], ...] = (
-    Column("uncertain", attrgetter("what"), words=True),
+    Column("uncertain", lambda part: _UNCERTAIN[part.what], words=True),
     Column("80% range", lambda part: f"{part.low:.2f}-{part.high:.2f}"),
     Column("share of variance", attrgetter("share"), "{:.0%}".format),
 )

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from advisor.answers.advice import chance_text
 from advisor.answers.explore.cells import ContextMap
 from advisor.catalog.hardware import drafter_name
 from advisor.catalog.task_transfer import context_factors
@@ -18,6 +17,7 @@ from advisor.physics.hardware import Hardware
 from advisor.predict.setup import Setup
 from advisor.predict.spend import Arm, Spend
 from advisor.prediction import Prediction, Tier
+from advisor.show.phrases.book import FORMS
 from advisor.show.phrases.book import figure_band as figure
 from advisor.show.table import Column, Table
 from advisor.text import counted
@@ -80,6 +80,7 @@ def verdict(found: ContextMap, context: int, batch: int) -> str:
     drafter = drafter_name(setup.drafter)
     k = int(found.drafting_k[row, column])
     speedup = float(found.drafting_speedup[row, column])
+    gain = FORMS["chance"](found.p_gain[row, column])
     if k == 0:
         return (
             f"{head}: nothing is drafted; {found.tpot_s[row, column] * 1e3:.2f} ms per output "
@@ -88,13 +89,13 @@ def verdict(found: ContextMap, context: int, batch: int) -> str:
     if found.n_draft[row, column] == 0:
         return (
             f"{head}, {drafter} does not pay: its best, K = {k}, gives {speedup:.2f}x, chance of a "
-            f"gain {chance_text(float(found.p_gain[row, column]))}.{_against(found, row, column)}"
+            f"gain {gain}.{_against(found, row, column)}"
         )
     band = f"{found.low[row, column]:.2f}-{found.high[row, column]:.2f}"
     return (
         f"{head}, {drafter} pays with K = {found.n_draft[row, column]}: "
         f"{found.speedup[row, column]:.2f}x ({band}), {found.tier[row, column]}; chance of a gain "
-        f"{chance_text(float(found.p_gain[row, column]))}.{_against(found, row, column)}"
+        f"{gain}.{_against(found, row, column)}"
     )
 
 

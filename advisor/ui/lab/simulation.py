@@ -23,6 +23,7 @@ from advisor.answers.simulation.compare import (
 from advisor.answers.simulation.simulator import DEFAULT_PASSAGE_TOKENS, DEFAULT_SPREAD
 from advisor.predict.scenario import Scenario
 from advisor.show.charts.runtime import POLICIES, simulation_chart
+from advisor.show.phrases.simulation import LOAD
 from advisor.show.table import Table
 from advisor.ui.answers import advice_for
 from advisor.ui.state import scenario_or_problem
@@ -192,7 +193,7 @@ def draw_simulation() -> None:
         return
     show_chart(simulation_chart(report), "simulation", scenario)
     show_table(Table(POLICIES, report.outcomes))
-    st.caption(report.load_note)
+    st.caption(LOAD.say("load", report.facts))
     if not report.complete:
         st.caption(
             f"The limit of {planned.iterations:,} iterations ended before all requests were served."

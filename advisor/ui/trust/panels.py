@@ -13,6 +13,7 @@ import streamlit as st
 
 from advisor.answers.advice import Advice
 from advisor.answers.explore.changes import design_is_searched
+from advisor.answers.outcome import outcome_of
 from advisor.catalog.hardware import hardware_called, model_name
 from advisor.measured.measurements import dataset_folders, read_meta
 from advisor.measured.refit_result import Errors
@@ -32,10 +33,11 @@ from advisor.predict.setup import Setup
 from advisor.prediction import Constant
 from advisor.show.charts.measured import TIER_NAMES, chances_chart, coverage_chart, predicted_chart
 from advisor.show.explain.round import citations, cited, derive
+from advisor.show.phrases.answer import BOOK
 from advisor.show.report.build import LIMITS
 from advisor.show.table import Column, Table, matrix
 from advisor.show.words.answer import accepted_lengths
-from advisor.show.words.basis import tier_words, track_record_text
+from advisor.show.words.basis import track_record_text
 from advisor.show.words.explain import NAMED
 from advisor.text import counted, with_prefix
 from advisor.ui.answers import errors_for, store_status
@@ -110,11 +112,8 @@ def draw_assumptions(advice: Advice) -> None:
 
 def draw_sources(advice: Advice) -> None:
     """Works, constants and tables that this scenario's answer rests on."""
-    speedup = advice.recommendation.speedup
-    st.markdown(
-        f"The times of this answer are {tier_words(advice.setup, speedup.tier)}: "
-        f"{plain(speedup.because)}."
-    )
+    facts = outcome_of(advice, follows_own=True).facts
+    st.markdown(plain(BOOK.say("tier_because", facts)))
     show_warnings(advice)
 
     st.subheader("Cited by this scenario", anchor=False)

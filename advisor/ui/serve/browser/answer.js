@@ -44,8 +44,7 @@ function build(root) {
   v.said = node("span", { class: "said", role: "status" });
   const sub = node("div", { class: "sub" }, v.figures, " ", v.how, v.remarks, " ", v.wider, v.said);
   v.batchSlider = slider("Batch", "batch", 1, (value, isPlace) => {
-    const most = v.m.batches[v.m.batches.length - 1];
-    v.batch = Math.min(Math.max(Math.round(isPlace ? 2 ** value : value), 1), most);
+    v.batch = Math.min(Math.max(Math.round(isPlace ? 2 ** value : value), 1), v.m.end);
     update(v);
   }, () => commit(v), (way) => (way > 0 ? Math.max(v.batch + 1, Math.round(v.batch * 1.09)) : Math.min(v.batch - 1, Math.round(v.batch / 1.09))));
   v.lengthSlider = slider("Accepted length", "length", 1, (value) => {
@@ -55,7 +54,7 @@ function build(root) {
   v.sliders = node("div", { class: "sliders" }, v.batchSlider.box, v.lengthSlider.box);
   v.heading = node("h2", {});
   v.axes = node("div", { class: "axes", role: "radiogroup", "aria-label": "Axis" });
-  v.plot = node("div", { class: "plot" });
+  v.plot = node("div", { class: "plot", style: "min-height:340px" });
   v.card = node("div", { class: "card", hidden: true });
   v.legend = node("div", { class: "legend" });
   v.launch = node("section", { class: "launch" });
@@ -69,7 +68,6 @@ function build(root) {
   v.box = node("div", { class: "live" }, node("div", { class: "grid" }, node("header", {}, v.title, sub), v.sliders, main, side));
   root.append(v.box);
   pointer(v);
-  v.width = 0;
   v.seen = new ResizeObserver(() => { if (v.m && v.plot.clientWidth !== v.width) drawn_again(v); });
   v.seen.observe(v.plot);
   return v;
@@ -85,11 +83,11 @@ function take(v, data) {
   KEPT.taken = data.batch;
   if (KEPT.pinned !== null && !data.drafts.includes(KEPT.pinned)) KEPT.pinned = null;
   if (KEPT.axis === "usd" && data.usd_per_hour === null) KEPT.axis = "speedup";
-  v.batchSlider.range.max = Math.log2(data.batches[data.batches.length - 1]);
+  v.batchSlider.range.max = Math.log2(v.m.end);
   v.lengthSlider.box.hidden = !data.accepted;
   v.lengthSlider.range.min = 1.05;
-  const most = data.batches[data.batches.length - 1], at = data.accepted ? data.accepted.k : 1;
-  Object.assign(v.batchSlider, { least: 1, most, beyond: `a batch is from 1 to ${most.toLocaleString("en")}` });
+  const most = v.m.end, at = data.accepted ? data.accepted.k : 1;
+  Object.assign(v.batchSlider, { most, beyond: `a batch is from 1 to ${whole(most)}` });
   const other = "for another K type a length as 3.2@4 under More";
   Object.assign(v.lengthSlider, { least: 1.05, most: at + 1, beyond: `a round of K = ${at} emits from 1.05 to ${at + 1} tokens; ${other}` });
   v.lengthSlider.range.max = at + 1;
@@ -102,7 +100,6 @@ function take(v, data) {
   axes(v);
   legend(v);
   rows(v);
-  if (first) v.plot.style.minHeight = "340px";
   update(v);
   if (!first) announce(v);
 }
@@ -158,8 +155,7 @@ function finding(v) {
   const ruled = ranges.map((one) => `${named(one.k)} from batch ${one.first}`).join(", ");
   const best = marks.sweet ? `Most at batch ${marks.sweet.batch}: ${marks.sweet.speedup.toFixed(2)} times. ` : "";
   const dip = marks.dip ? `A dip at batch ${marks.dip.batch}. ` : "";
-  const end = marks.end ? `No gain from batch ${marks.end}. ` : "";
-  return `${AXES[KEPT.axis].title} by batch. At batch ${v.batch}: ${named(own.k)}, ${own.speedup.toFixed(2)} times. ${best}${dip}${end}Schedule: ${ruled}.`;
+  return `${AXES[KEPT.axis].title} by batch. At batch ${v.batch}: ${named(own.k)}, ${own.speedup.toFixed(2)} times. ${best}${dip}Schedule: ${ruled}.`;
 }
 
 function drawn_again(v) {
@@ -182,18 +178,20 @@ function axes(v) {
 }
 
 function legend(v) {
-  const { published, own, twin } = v.m, same = published.filter((one) => one[3]).length, other = published.length - same;
-  const key = (mark, color, said, by = "") => node("span", { title: by }, node("i", { style: `color:var(--${color})` }, mark), said);
-  const made = [key("━", "schedule", "best K, range")];
-  const by = [...new Set(published.map((one) => one[4]))].join("; ");
-  made.push(key("─", "family", "each K"));
-  if (same) made.push(key("◆", "published", `this drafter (${same})`, by));
-  if (other) made.push(key("◇", "faint", `other drafters (${other})`, by));
-  if (own.length) made.push(key("●", "own", `yours (${own.length})`));
-  if (!published.length) made.push(node("span", {}, "no published runs of this setup"));
-  if (twin && KEPT.axis === "speedup") made.push(key("···", "faint", "dense model", `The same layers with the active experts alone, at K = ${v.m.k}: a draft loads no more of them`));
-  if (KEPT.axis !== "speedup") made.push(key("╌", "ink", "no drafts"));
-  v.legend.replaceChildren(...made, node("button", { onclick: () => csv(v) }, "CSV"));
+  const { published, own, twin, k } = v.m, same = published.filter((one) => one[3]).length, other = published.length - same;
+  const by = [...new Set(published.map((one) => one[4]))].join("; "), isSpeedup = KEPT.axis === "speedup";
+  const keys = [
+    ["━", "schedule", "best K, range"],
+    ["─", "family", "each K"],
+    same && ["◆", "published", `this drafter (${same})`, by],
+    other && ["◇", "faint", `other drafters (${other})`, by],
+    own.length && ["●", "own", `yours (${own.length})`],
+    !published.length && ["", "faint", "no published runs of this setup"],
+    twin && isSpeedup && ["···", "faint", "dense model", `The same layers with the active experts alone, at K = ${k}: a draft loads no more of them`],
+    !isSpeedup && ["╌", "ink", "no drafts"],
+  ];
+  const shown = keys.filter(Boolean).map(([mark, color, said, title = ""]) => node("span", { title }, node("i", { style: `color:var(--${color})` }, mark), said));
+  v.legend.replaceChildren(...shown, node("button", { onclick: () => csv(v) }, "CSV"));
 }
 
 function csv(v) {

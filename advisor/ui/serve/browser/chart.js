@@ -1,6 +1,5 @@
 // The chart of the live answer, drawn as SVG: no library is loaded, and a slider redraws it in a few milliseconds.
 
-const SVG = "http://www.w3.org/2000/svg";
 const AXES = {
   speedup: { name: "Speedup", title: "Speedup over no speculation", of: (m, f, row, k) => m.speedup[row][k] * f[k], show: (v) => `${+v.toFixed(2)}×` },
   tpot: { name: "ms/token", title: "Time per output token, ms", of: (m, f, row, k) => m.tpot_ms[row][k] / f[k], show: (v) => `${+v.toPrecision(3)}`, log: true, falls: true },
@@ -8,12 +7,13 @@ const AXES = {
   usd: { name: "USD", title: "USD per million tokens", of: (m, f, row, k) => (m.usd_per_hour * 1e6) / 3600 / (m.rate[row][k] * f[k]), show: (v) => `$${+v.toPrecision(2)}`, log: true, falls: true },
 };
 
-function el(name, attributes, ...children) {
-  const made = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes || {})) made.setAttribute(key, value);
-  for (const child of children) made.append(child);
-  return made;
-}
+const el = (name, attributes, ...children) => filled(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
+const line = (d, style) => el("path", { d, fill: "none", style });
+const area = (d, style) => el("path", { d, style });
+const rect = (x, y, width, height, style) => el("rect", { x, y, width, height, style });
+const dot = (cx, cy, r, style, said) => el("circle", { cx, cy, r, style }, el("title", {}, said));
+/** A text around its place, or from it on. */
+const label = (x, y, said, css, anchor = "middle", style = "") => el("text", { x, y, class: css, "text-anchor": anchor, style }, said);
 
 /** The scale of one picture: places of batches and values, and what fits between. */
 function frame(m, axis, f, ranges, width) {
@@ -30,7 +30,7 @@ function frame(m, axis, f, ranges, width) {
   if (axis === "speedup") for (const one of [...m.published, ...m.own]) values.push(Math.min(one[2], 4));
   let low = Math.min(...values), high = Math.max(...values);
   if (axis === "speedup") [low, high] = [Math.max(Math.min(low, 0.85) - 0.05, 0.3), Math.max(high * 1.03, 1.25)];
-  const end = Math.log(m.batches[m.batches.length - 1]) || 1;
+  const end = Math.log(m.end) || 1;
   const x = (batch) => box.left + (Math.log(batch) / end) * (box.right - box.left);
   const scale = kind.log ? Math.log : (v) => v;
   const y = (value) => box.bottom - ((scale(value) - scale(low)) / (scale(high) - scale(low))) * (box.bottom - box.top);
@@ -41,7 +41,7 @@ function frame(m, axis, f, ranges, width) {
 /** Ends of the 80 % band of one K, on any axis. */
 function band(m, axis, f, row, k) {
   const value = AXES[axis].of(m, f, row, k), middle = m.speedup[row][k];
-  const [low, high] = [Math.min(m.low[row][k], middle) / middle, Math.max(m.high[row][k], middle) / middle];
+  const [low, high] = [m.low[row][k] / middle, m.high[row][k] / middle];
   return AXES[axis].falls ? [value / high, value / low] : [value * low, value * high];
 }
 
@@ -51,9 +51,8 @@ function ticks(s) {
     return Array.from({ length: Math.floor(s.high / step) - first + 1 }, (_, i) => (first + i) * step);
   }
   const found = [];
-  for (let power = Math.floor(Math.log10(s.low)); power <= Math.log10(s.high); power++)
-    for (const lead of [1, 2, 5]) if (lead * 10 ** power >= s.low && lead * 10 ** power <= s.high) found.push(lead * 10 ** power);
-  return found;
+  for (let power = 10 ** Math.floor(Math.log10(s.low)); power <= s.high; power *= 10) found.push(power, 2 * power, 5 * power);
+  return found.filter((one) => one >= s.low && one <= s.high);
 }
 
 const path = (points) => points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)},${y.toFixed(1)}`).join("");
@@ -63,22 +62,20 @@ function picture(state, width) {
   const { m, axis, batch, length, ranges, marks } = state;
   const f = factors(m, length), s = frame(m, axis, f, ranges, width), { box, x, y, kind } = s;
   const svg = el("svg", { viewBox: `0 0 ${width} ${s.height}`, height: s.height, role: "img", "aria-label": state.label });
-  const add = (...made) => svg.append(...made);
-  const line = (d, css, more) => el("path", { d, fill: "none", style: css, ...more });
-  const text = (px, py, said, more) => el("text", { x: px, y: py, ...more }, said);
-  add(el("clipPath", { id: "inside" }, el("rect", { x: box.left - 7, y: box.top - 6, width: box.right - box.left + 14, height: box.bottom - box.top + 6 })));
+  const add = (made) => svg.append(made), wide = box.right - box.left;
+  add(el("clipPath", { id: "inside" }, rect(box.left - 7, box.top - 6, wide + 14, box.bottom - box.top + 6, "")));
   for (const value of ticks(s)) {
     add(line(`M${box.left},${y(value)}H${box.right}`, "stroke:var(--line)"));
-    add(text(box.left - 7, y(value) + 4, kind.show(value), { class: "tick", "text-anchor": "end" }));
+    add(label(box.left - 7, y(value) + 4, kind.show(value), "tick", "end"));
   }
-  const full = Math.min(m.largest, m.batches[m.batches.length - 1]), ends = x(Math.max(full, 1));
+  const ends = x(Math.max(Math.min(m.largest, m.end), 1));
   if (axis === "speedup") {
-    add(el("rect", { x: box.left, y: y(1), width: box.right - box.left, height: Math.max(box.bottom - y(1), 0), style: "fill:var(--ink);opacity:.035" }));
+    add(rect(box.left, y(1), wide, Math.max(box.bottom - y(1), 0), "fill:var(--ink);opacity:.035"));
     add(line(`M${box.left},${y(1)}H${x(m.last)}`, "stroke:var(--faint);stroke-width:1.3"));
   }
-  if (m.largest > 0 && m.largest < m.batches[m.batches.length - 1]) {
-    add(el("rect", { x: ends, y: box.top, width: box.right - ends, height: box.bottom - box.top, style: "fill:var(--ink);opacity:.07" }));
-    add(text((ends + box.right) / 2, box.top + 15, box.right - ends > 74 ? "memory full" : "full", { class: "tick", "text-anchor": "middle" }));
+  if (m.largest > 0 && m.largest < m.end) {
+    add(rect(ends, box.top, box.right - ends, box.bottom - box.top, "fill:var(--ink);opacity:.07"));
+    add(label((ends + box.right) / 2, box.top + 15, box.right - ends > 74 ? "memory full" : "full", "tick"));
   }
   const inside = el("g", { "clip-path": "url(#inside)" });
   add(inside);
@@ -93,19 +90,18 @@ function picture(state, width) {
   strip(svg, s, ranges, m);
   add(line(`M${x(batch)},${box.top - 4}V${box.bottom}`, "stroke:var(--ink);stroke-dasharray:3 3"));
   const value = valueAt(m, axis, f, batch, m.drafts.indexOf(state.k));
-  add(el("circle", { cx: x(batch), cy: y(value), r: 7, style: "fill:var(--schedule);stroke:var(--page);stroke-width:2.5" }));
-  add(text(Math.min(Math.max(x(batch), box.left + 26), box.right - 26), 12, `batch ${batch.toLocaleString("en")}`, { class: "note", "text-anchor": "middle" }));
+  add(dot(x(batch), y(value), 7, "fill:var(--schedule);stroke:var(--page);stroke-width:2.5", `batch ${batch}`));
+  add(label(Math.min(Math.max(x(batch), box.left + 26), box.right - 26), 12, `batch ${whole(batch)}`, "note"));
   if (axis === "speedup") notes(svg, state, f, s);
-  if (axis === "speedup" && box.bottom - y(1) > 22) add(text(box.left + 8, y(1) + 17, "slower", { class: "tick halo" }));
-  for (let tick = 1; tick <= m.batches[m.batches.length - 1]; tick *= 4)
-    add(text(x(tick), box.bottom + 42, tick.toLocaleString("en"), { class: "tick", "text-anchor": "middle" }));
-  add(text((box.left + box.right) / 2, box.bottom + 62, "Batch", { class: "tick", "text-anchor": "middle" }));
+  if (axis === "speedup" && box.bottom - y(1) > 22) add(label(box.left + 8, y(1) + 17, "slower", "tick halo", "start"));
+  for (let tick = 1; tick <= m.end; tick *= 4) add(label(x(tick), box.bottom + 42, whole(tick), "tick"));
+  add(label(box.left + wide / 2, box.bottom + 62, "Batch", "tick"));
   return { svg, s };
 }
 
 function valueAt(m, axis, f, batch, k) {
-  const [row, share] = between(m, batch), after = Math.min(row + 1, m.batches.length - 1);
-  return Math.exp((1 - share) * Math.log(AXES[axis].of(m, f, row, k)) + share * Math.log(AXES[axis].of(m, f, after, k)));
+  const [row, share, after] = between(m, batch), { of } = AXES[axis];
+  return mixed(share, of(m, f, row, k), of(m, f, after, k));
 }
 
 /** Places of one range of the schedule: its ends and the rows between. */
@@ -124,7 +120,7 @@ function bands(group, m, axis, f, s, ranges) {
       return [s.x(batch), s.y((value * low) / middle), s.y((value * high) / middle)];
     });
     const d = `${path(ends.map(([px, , high]) => [px, high]))}L${path(ends.reverse().map(([px, low]) => [px, low])).slice(1)}Z`;
-    group.append(el("path", { d, style: "fill:var(--schedule);opacity:.13" }));
+    group.append(area(d, "fill:var(--schedule);opacity:.13"));
   }
 }
 
@@ -137,8 +133,9 @@ function family(group, svg, state, f, s) {
     if (axis === "speedup" && !k) return;
     const of = (row) => s.y(s.kind.of(m, f, row, i));
     const css = k === pinned ? "stroke:var(--pinned);stroke-width:2.6" : k ? shade(k) : "stroke:var(--ink);stroke-width:1.4;stroke-dasharray:5 4";
-    group.append(el("path", { d: path(s.rows.map((row) => [s.x(m.batches[row]), of(row)])), fill: "none", style: css }));
-    ends.push({ k, css, at: Math.min(of(last), s.box.bottom), y: Math.min(of(last), s.box.bottom) });
+    group.append(line(path(s.rows.map((row) => [s.x(m.batches[row]), of(row)])), css));
+    const y = Math.min(of(last), s.box.bottom);
+    ends.push({ k, css, at: y, y });
   });
   ends.sort((a, b) => a.y - b.y);
   const apart = s.narrow ? 12 : 15;
@@ -147,8 +144,8 @@ function family(group, svg, state, f, s) {
   if (over > 0) for (let i = ends.length - 1, limit = s.box.bottom; i >= 0; i--, limit -= apart) ends[i].y = Math.min(ends[i].y, limit);
   for (const one of ends) {
     const bold = one.k === pinned ? "font-weight:700;fill:var(--pinned)" : "";
-    svg.append(el("path", { d: path([[from + 1, one.at], [from + 4, one.at], [from + 12, one.y], [from + 15, one.y]]), fill: "none", style: one.css }));
-    svg.append(el("text", { x: from + 18, y: one.y + 4, class: "tick halo", style: bold }, one === ends[0] ? `K=${one.k}` : String(one.k)));
+    svg.append(line(path([[from + 1, one.at], [from + 4, one.at], [from + 12, one.y], [from + 15, one.y]]), one.css));
+    svg.append(label(from + 18, one.y + 4, one === ends[0] ? `K=${one.k}` : one.k, "tick halo", "start", bold));
   }
 }
 
@@ -156,8 +153,8 @@ function thick(group, m, axis, f, s, ranges) {
   for (const range of ranges) {
     const k = m.drafts.indexOf(range.k);
     const d = path(along(m, range, (batch) => [s.x(batch), s.y(valueAt(m, axis, f, batch, k))]));
-    group.append(el("path", { d, fill: "none", style: "stroke:var(--page);stroke-width:7;stroke-linecap:round" }));
-    group.append(el("path", { d, fill: "none", style: "stroke:var(--schedule);stroke-width:4;stroke-linecap:round" }));
+    group.append(line(d, "stroke:var(--page);stroke-width:7;stroke-linecap:round"));
+    group.append(line(d, "stroke:var(--schedule);stroke-width:4;stroke-linecap:round"));
   }
 }
 
@@ -165,11 +162,11 @@ function points(group, m, s) {
   for (const [batch, , value, same] of m.published) {
     const px = s.x(batch), py = s.y(value), d = `M${px},${py - 5}L${px + 5},${py}L${px},${py + 5}L${px - 5},${py}Z`;
     const css = same ? "fill:var(--published);stroke:var(--page);stroke-width:.8" : "fill:none;stroke:var(--faint);stroke-width:1.2";
-    group.append(el("path", { d, style: css })); // the card under the pointer says what it is
+    group.append(area(d, css)); // the card under the pointer says what it is
   }
   for (const [batch, k, value] of m.own) {
-    const dot = { cx: s.x(batch), cy: s.y(value), r: 5.5, style: "fill:var(--own);stroke:var(--page);stroke-width:1.5" };
-    group.append(el("circle", dot, el("title", {}, `yours: ${value.toFixed(2)}×, batch ${batch}, K ${k ?? "not stated"}`)));
+    const said = `yours: ${value.toFixed(2)}×, batch ${batch}, K ${k ?? "not stated"}`;
+    group.append(dot(s.x(batch), s.y(value), 5.5, "fill:var(--own);stroke:var(--page);stroke-width:1.5", said));
   }
 }
 
@@ -178,10 +175,10 @@ function strip(svg, s, ranges, m) {
   const top = s.box.bottom + 1, most = Math.max(...m.drafts, 1);
   ranges.forEach((range, i) => {
     const from = s.x(range.first), to = i + 1 < ranges.length ? s.x(ranges[i + 1].first) : s.x(range.last), wide = to - from;
-    const tint = range.k ? 0.12 + (0.3 * range.k) / most : 0.05;
-    svg.append(el("rect", { x: from, y: top, width: Math.max(wide - 2, 1), height: 25, style: `fill:var(--schedule);opacity:${tint}` }));
+    const tint = 0.05 + (0.37 * range.k) / most;
+    svg.append(rect(from, top, Math.max(wide - 2, 1), 25, `fill:var(--schedule);opacity:${tint}`));
     const said = wide > 66 && (!i || !range.k) ? named(range.k) : wide > 13 ? String(range.k) : "";
-    svg.append(el("text", { x: from + wide / 2 - 1, y: top + 17, "text-anchor": "middle", class: "note", style: "fill:var(--schedule)" }, said));
+    svg.append(label(from + wide / 2 - 1, top + 17, said, "note", "middle", "fill:var(--schedule)"));
   });
 }
 
@@ -189,37 +186,34 @@ function strip(svg, s, ranges, m) {
 function notes(svg, state, f, s) {
   const { m, marks, ranges } = state, taken = [];
   const free = (b) => taken.every((o) => b.x2 < o.x1 || b.x1 > o.x2 || b.y2 < o.y1 || b.y1 > o.y2);
-  // On a telephone the lines lie so close that a note would cover them: there it stands where none runs, or nowhere.
-  const end = Math.log(m.batches[m.batches.length - 1]) || 1, width = s.box.right - s.box.left;
+  // A note stands where no line runs, or nowhere: its point says the same.
+  const end = Math.log(m.end) || 1, width = s.box.right - s.box.left;
   const carried = f[m.drafts.indexOf(m.k)];
   const covers = (b) => {
     for (let px = Math.max(b.x1, s.box.left); px <= Math.min(b.x2, s.x(m.last)); px += 4) {
-      const batch = Math.exp(((px - s.box.left) / width) * end), [row, share] = between(m, batch);
+      const batch = Math.exp(((px - s.box.left) / width) * end), [row, share, after] = between(m, batch);
       const lines = m.drafts.map((_, i) => i).filter((i) => m.drafts[i]).map((i) => valueAt(m, "speedup", f, batch, i));
-      if (m.twin) lines.push(carried * ((1 - share) * m.twin[row] + share * m.twin[Math.min(row + 1, m.twin.length - 1)]));
+      if (m.twin) lines.push(carried * mixed(share, m.twin[row], m.twin[after]));
       if (lines.some((value) => s.y(value) > b.y1 && s.y(value) < b.y2)) return true;
     }
     return false;
   };
   taken.push({ x1: s.x(state.batch) - 1, x2: s.x(state.batch) + 1, y1: 0, y2: s.box.bottom });
-  if (m.largest < m.batches[m.batches.length - 1]) taken.push({ x1: s.x(Math.max(m.largest, 1)), x2: s.box.right, y1: 0, y2: s.box.top + 20 });
+  if (m.largest < m.end) taken.push({ x1: s.x(Math.max(m.largest, 1)), x2: s.box.right, y1: 0, y2: s.box.top + 20 });
   const put = (px, py, said, tries) => {
-    const wide = said.length * 7, places = [];
-    if (s.narrow) tries = [...tries, s.box.top + 14 - py, s.box.bottom - 8 - py, s.box.bottom - 26 - py];
-    for (const strict of s.narrow ? [true] : [true, false]) for (const dy of tries) for (const dx of [0, wide / 2 + 7, -wide / 2 - 7])
-      if (s.narrow || !strict || Math.abs(dy) < 110) places.push([dx, dy, strict]);
-    for (const [dx, dy, strict] of places) {
+    const wide = said.length * 7, shifts = [0, wide / 2 + 7, -wide / 2 - 7];
+    const rows = [...tries, s.box.top + 14 - py, s.box.bottom - 8 - py, s.box.bottom - 26 - py];
+    for (const [dx, dy] of rows.flatMap((dy) => shifts.map((dx) => [dx, dy]))) {
       const left = Math.min(Math.max(px + dx - wide / 2, s.box.left + 2), s.box.right - wide), y = py + dy;
       const here = { x1: left - 4, x2: left + wide + 4, y1: y - 12, y2: y + 4 };
-      if (left < s.box.left || y < s.box.top + 8 || y > s.box.bottom - 4 || !free(here) || (strict && covers(here))) continue;
+      if (left < s.box.left || y < s.box.top + 8 || y > s.box.bottom - 4 || !free(here) || covers(here)) continue;
       taken.push(here);
-      svg.append(el("path", { d: `M${px},${py}V${dy < 0 ? y + 4 : y - 12}`, style: "stroke:var(--schedule)" }));
-      svg.append(el("text", { x: left, y, class: "note halo" }, said));
+      svg.append(line(`M${px},${py}V${dy < 0 ? y + 4 : y - 12}`, "stroke:var(--schedule)"), label(left, y, said, "note halo", "start"));
       break;
     }
-    svg.append(el("circle", { cx: px, cy: py, r: 4, style: "fill:var(--page);stroke:var(--schedule);stroke-width:2" }, el("title", {}, said)));
+    svg.append(dot(px, py, 4, "fill:var(--page);stroke:var(--schedule);stroke-width:2", said));
   };
-  if (s.box.bottom - s.y(1) > 22) taken.push({ x1: s.box.left, x2: s.box.left + 180, y1: s.y(1) + 3, y2: s.y(1) + 22 });
+  taken.push({ x1: s.box.left, x2: s.box.left + 180, y1: s.y(1) + 3, y2: s.y(1) + 22 });
   const keep = (px, py) => taken.push({ x1: px - 9, x2: px + 9, y1: py - 9, y2: py + 9 });
   keep(s.x(state.batch), s.y(valueAt(m, "speedup", f, state.batch, m.drafts.indexOf(state.k))));
   for (const [batch, , value] of [...m.published, ...m.own]) keep(s.x(batch), s.y(value));
@@ -234,6 +228,6 @@ function notes(svg, state, f, s) {
   if (marks.peak) put(...at(marks.peak), `second peak: ${marks.peak.speedup.toFixed(2)}×, batch ${marks.peak.batch}`, above);
   if (marks.end) {
     const k = m.drafts.indexOf(ranges[ranges.length - 2].k);
-    put(s.x(marks.end), s.y(valueAt(m, "speedup", f, marks.end, k)), `break-even: batch ${marks.end.toLocaleString("en")}`, above);
+    put(s.x(marks.end), s.y(valueAt(m, "speedup", f, marks.end, k)), `break-even: batch ${whole(marks.end)}`, above);
   }
 }

@@ -32,7 +32,7 @@ const FORMS = {
 const COMPARED = {
   "==": (a, b) => a === b, "!=": (a, b) => a !== b, "<": (a, b) => a < b, "<=": (a, b) => a <= b, ">": (a, b) => a > b, ">=": (a, b) => a >= b,
 };
-const missing = (value) => value === null || value === undefined;
+const missing = (value) => value == null;
 
 /** Whether a flag holds of a record's facts. */
 function holds(book, flag, facts) {
@@ -45,9 +45,9 @@ function holds(book, flag, facts) {
 /** The sentence of a slot: the first phrase whose flags hold; empty where none does. */
 function say(book, slot, facts) {
   const of = (words) => words.split(" ").filter(Boolean).every((word) => (word[0] === "!" ? !holds(book, word.slice(1), facts) : holds(book, word, facts)));
-  const filled = (name) => {
+  const told = (name) => {
     const phrase = book.phrases.find(([its, when]) => its === name && of(when));
-    return phrase ? phrase[2].replace(/\{(\w+)(?::(\w+))?\}/g, (_, name, form) => (name in facts ? FORMS[form || ""](facts[name]) : filled(name))) : "";
+    return phrase ? phrase[2].replace(/\{(\w+)(?::(\w+))?\}/g, (_, name, form) => (name in facts ? FORMS[form || ""](facts[name]) : told(name))) : "";
   };
-  return filled(slot).replace(/\s+/g, " ").trim();
+  return told(slot).replace(/\s+/g, " ").trim();
 }

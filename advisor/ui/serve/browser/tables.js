@@ -9,6 +9,7 @@ function unpack(data) {
   return {
     ...data,
     x: data.batches.map(Math.log),
+    end: data.batches[data.batches.length - 1],
     best_share: bytes(data.best_share),
     chance: bytes(data.chance),
     loss: Uint16Array.from({ length: losses.length / 2 }, (_, i) => losses[2 * i] + 256 * losses[2 * i + 1]),
@@ -17,44 +18,43 @@ function unpack(data) {
 
 const isNow = (m, length) => !m.accepted || length === m.accepted.now;
 
-/** Place of the nearest accepted length of the table. */
-function nearest(m, length) {
-  if (isNow(m, length)) return m.now_at;
-  const { lengths } = m.accepted;
-  return lengths.reduce((best, one, i) => (Math.abs(one - length) < Math.abs(lengths[best] - length) ? i : best), 0);
-}
-
 /** Between which lengths of the table a length lies, and how far along. */
 function betweenLengths(m, length) {
-  if (isNow(m, length)) return [m.now_at, 0];
+  if (!m.accepted) return [0, 0];
   const { lengths } = m.accepted, last = lengths.length - 1;
   let low = 0;
   while (low < last - 1 && lengths[low + 1] <= length) low++;
   return [low, Math.min(Math.max((length - lengths[low]) / (lengths[low + 1] - lengths[low]), 0), 1)];
 }
 
+/** Place of the nearest accepted length of the table. */
+function nearest(m, length) {
+  const [low, share] = betweenLengths(m, length);
+  return low + Math.round(share);
+}
+
 /** What each K accepts at a length of the slider, over what it accepts today. */
 function factors(m, length) {
-  if (isNow(m, length)) return m.drafts.map(() => 1);
   const [low, share] = betweenLengths(m, length);
-  return m.drafts.map((_, k) => (1 - share) * m.factor[low][k] + share * m.factor[low + 1][k]);
+  return m.drafts.map((_, k) => share ? (1 - share) * m.factor[low][k] + share * m.factor[low + 1][k] : m.factor[low][k]);
 }
 
 /** Between which rows of the payload a batch lies, and how far along: linear in log batch. */
 function between(m, batch) {
   const x = Math.log(batch), last = m.x.length - 1;
-  if (last === 0) return [0, 0];
   let row = 0;
   while (row < last - 1 && m.x[row + 1] <= x) row++;
-  return [row, Math.min(Math.max((x - m.x[row]) / (m.x[row + 1] - m.x[row]), 0), 1)];
+  const after = Math.min(row + 1, last);
+  return [row, after && Math.min(Math.max((x - m.x[row]) / (m.x[after] - m.x[row]), 0), 1), after];
 }
 
-/** A positive table [row][column] at a batch: log value linear in log batch. */
+/** Between two positive values, the log value linear. */
+const mixed = (share, low, high) => (share === 0 ? low : share === 1 ? high : Math.exp((1 - share) * Math.log(low) + share * Math.log(high)));
+
+/** A positive table [row][column] at a batch. */
 function at(m, table, batch, column) {
-  const [row, share] = between(m, batch);
-  if (share === 0) return table[row][column];
-  if (share === 1) return table[row + 1][column];
-  return Math.exp((1 - share) * Math.log(table[row][column]) + share * Math.log(table[row + 1][column]));
+  const [row, share, after] = between(m, batch);
+  return mixed(share, table[row][column], table[after][column]);
 }
 
 /** A share of a packed table [length][row][column] at a batch and length. */
@@ -98,8 +98,8 @@ function outcome(m, batch, length) {
     return {
       k: drafted,
       speedup,
-      low: Math.min(at(m, m.low, batch, i) * f[i], speedup),
-      high: Math.max(at(m, m.high, batch, i) * f[i], speedup),
+      low: at(m, m.low, batch, i) * f[i],
+      high: at(m, m.high, batch, i) * f[i],
       tpot,
       pBest: shareAt(m, m.best_share, length, batch, i, 100),
       chance: shareAt(m, m.chance, length, batch, i, 100),
@@ -110,9 +110,9 @@ function outcome(m, batch, length) {
   const chosen = m.drafts.indexOf(k);
   let tried = chosen;
   if (!chosen) for (let i = 1; i < rows.length; i++) if (!tried || rows[i].loss < rows[tried].loss) tried = i;
-  const ranges = now && !own ? m.outcome.served.map(([first, last, k]) => ({ first, last, k })) : merged(runs);
+  const ranges = merged(now && !own ? m.outcome.served.map(([, last, drafted]) => [last, drafted]) : runs);
   const facts = now ? m.outcome : { ...m.outcome, ...factsAt(m, { batch, length, place, best, k, chosen, tried, rows, ranges, own }) };
-  return { rows, chosen, tried: now ? m.drafts.indexOf(m.outcome.tried) : tried, k, facts, ranges: merged(ranges.map((one) => [one.last, one.k])) };
+  return { rows, chosen, tried: now ? m.drafts.indexOf(m.outcome.tried) : tried, k, facts, ranges };
 }
 
 /** The facts that move with batch and length. */
@@ -160,9 +160,9 @@ function flips(m, batch, length, now) {
 
 /** Where the configuration gains most, dips and peaks again, and stops paying. */
 function landmarks(m, length, ranges) {
-  const f = factors(m, length), k = (batch) => (ranges.find((one) => batch <= one.last) || ranges[ranges.length - 1]).k;
+  const f = factors(m, length);
   const points = m.batches
-    .map((batch, row) => ({ batch, row, column: m.drafts.indexOf(k(batch)) }))
+    .map((batch, row) => ({ batch, row, column: m.drafts.indexOf(scheduled(ranges, batch)) }))
     .filter((one) => one.batch <= m.last && m.fixed[one.row])
     .map((one) => ({ ...one, speedup: m.speedup[one.row][one.column] * f[one.column] }));
   const marks = {}, drafting = points.filter((one) => one.column);

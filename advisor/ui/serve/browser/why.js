@@ -5,8 +5,8 @@ const COLORS = ["#0072B2", "#56B4E9", "#009E73", "#E69F00", "#9a9a9a", "#CC79A7"
 function rounds(w, row, chosen, width) {
   const high = 380, top = 26, bottom = 322, n = w.drafts.length, step = Math.min((width - 8) / n, 76), wide = Math.min(step * 0.64, 44);
   const totals = w.drafts.map((_, i) => w.ms.reduce((sum, group) => sum + group[row][i], 0)), most = Math.max(...totals);
-  const label = `Time of one round by K at batch ${w.batches[row]}: ${w.drafts.map((k, i) => `${named(k)} ${totals[i].toPrecision(3)} ms`).join(", ")}.`;
-  const svg = el("svg", { viewBox: `0 0 ${width} ${high}`, height: high, role: "img", "aria-label": label });
+  const title = `Time of one round by K at batch ${w.batches[row]}: ${w.drafts.map((k, i) => `${named(k)} ${totals[i].toPrecision(3)} ms`).join(", ")}.`;
+  const svg = el("svg", { viewBox: `0 0 ${width} ${high}`, height: high, role: "img", "aria-label": title });
   w.drafts.forEach((k, i) => {
     const x = 4 + i * step + (step - wide) / 2, middle = x + wide / 2;
     let y = bottom;
@@ -14,11 +14,13 @@ function rounds(w, row, chosen, width) {
       const tall = (group[row][i] / most) * (bottom - top);
       y -= tall;
       const css = `fill:${COLORS[place]};opacity:${k === chosen ? 1 : 0.55};stroke:var(--page);stroke-width:1`;
-      svg.append(el("rect", { x, y, width: wide, height: Math.max(tall, 0), style: css }, el("title", {}, `${w.groups[place]}: ${group[row][i].toPrecision(3)} ms`)));
-      if (tall > 15 && wide > 20) svg.append(el("text", { x: middle, y: y + tall / 2 + 4, class: "tick halo", "text-anchor": "middle" }, place + 1));
+      const bar = rect(x, y, wide, Math.max(tall, 0), css);
+      bar.append(el("title", {}, `${w.groups[place]}: ${group[row][i].toPrecision(3)} ms`));
+      svg.append(bar);
+      if (tall > 15 && wide > 20) svg.append(label(middle, y + tall / 2 + 4, place + 1, "tick halo"));
     });
     const said = [[y - 7, totals[i].toPrecision(3), "tick"], [bottom + 18, `K=${k}`, k === chosen ? "note" : ""], [bottom + 34, `÷ ${w.accepted[i].toFixed(2)}`, "tick"]];
-    for (const [py, text, css] of said) svg.append(el("text", { x: middle, y: py, class: css, "text-anchor": "middle" }, text));
+    for (const place of said) svg.append(label(middle, ...place));
   });
   return svg;
 }
@@ -55,8 +57,7 @@ function why(v) {
 }
 
 function buildWhy(root) {
-  const v = { first: node("h2", {}), second: node("h2", {}), plot: node("div", { class: "plot" }), lines: node("tbody", {}), key: node("div", { class: "swatches" }) };
-  v.plot.style.minHeight = "380px";
+  const v = { first: node("h2", {}), second: node("h2", {}), plot: node("div", { class: "plot", style: "min-height:380px" }), lines: node("tbody", {}), key: node("div", { class: "swatches" }) };
   root.append(node("div", { class: "live" }, node("div", { class: "why" }, node("section", {}, v.first, v.plot, v.key), node("section", {}, v.second, node("table", {}, v.lines)))));
   v.moved = () => { if (root.host && root.host.isConnected) why(v); else window.removeEventListener("moe-live", v.moved); };
   window.addEventListener("moe-live", v.moved);

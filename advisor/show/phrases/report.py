@@ -1,0 +1,59 @@
+"""The book of the report: what stands beside the answer's own sentences, slot by slot."""
+
+from __future__ import annotations
+
+from advisor.show.phrases.book import Book, Phrase
+
+BOOK = Book.of(
+    Phrase("fits", "", "The largest batch that fits in memory is {largest:int}."),
+    Phrase(
+        "components",
+        "",
+        "At batch {batch:int} a baseline step takes {baseline_ms:x2} ms and emits one token "
+        "per sequence; a round with K = {k} takes {round_ms:x2} ms and emits {emitted:x2}. "
+        "Most of the round is {component}: {component_ms:x2} ms.",
+    ),
+    Phrase(
+        "nearest",
+        "",
+        "On {n} published speedups of {group}, on any number of GPUs, each laboratory counting "
+        "alike, these predictions (with a wider range where a run does not state its accepted "
+        "length) were off by {median:share} at the median, on the right side of 1× in "
+        "{right:share} and inside the 80% range in {inside:share}.",
+    ),
+    Phrase(
+        "validation",
+        "!looked_up",
+        "Not looked up: this report was made without comparing with published measurements.",
+    ),
+    Phrase(
+        "validation",
+        "!compared",
+        "No published measurement could be predicted and compared.",
+    ),
+    Phrase("validation", "near", "{validation_of}"),
+    Phrase(
+        "validation",
+        "",
+        "{validation_of} None of them is on this accelerator or of this model.",
+    ),
+    Phrase("validation_of", "", "Errors of these predictions on speedups that others published."),
+    Phrase(
+        "checks",
+        "has_checks",
+        "These vLLM commands measure what is predicted here, with the accepted length imposed, "
+        "so that the cost model alone is tested. Drop their output on Measure.",
+    ),
+    Phrase("checks", "", "No commands: K = 0 is recommended, or vLLM cannot run this drafter."),
+    Phrase("identity", "", "Scenario {hash}, {date}. Versions: {versions}."),
+    Phrase("opens", "is_local", "Opens in the app; write your server's address for {host}"),
+    Phrase("opens", "", "Opens in the app"),
+    Phrase(
+        "opens_not",
+        "",
+        "The link is too long to print, for what it carries of your own; the JSON report "
+        "restores the scenario.",
+    ),
+    Phrase("own", "", "{decided} The command below follows these runs of yours."),
+    Phrase("elsewhere", "", "The launch line on {engine} is in the full report."),
+)
