@@ -382,6 +382,7 @@ def served_drafts(
     largest = setup.memory.largest_batch
     limit_ms = setup.scenario.max_tpot_ms
     limit_s = None if limit_ms is None else limit_ms / 1e3
+    switches = fixed_k_of(setup) is None
     served = np.array(best_alone)
     # A schedule ends at the largest batch of its curve, which a larger target batch extends.
     ends = np.maximum(batches, SCHEDULE_BATCHES[-1])
@@ -393,7 +394,10 @@ def served_drafts(
             at_end = schedule_values(setup, curve_for(setup, grid))
         table = whole_batches(at_end, min(largest, int(end)), limit_s)
         alone = best_alone[here]
-        enough = {k: one_k_is_enough(table.ranges, table.gain, k) for k in set(alone.tolist())}
+        enough = {
+            k: not switches or one_k_is_enough(table.ranges, table.gain, k)
+            for k in set(alone.tolist())
+        }
         follows = follows_schedule(
             table.ranges, batches[here], alone, [enough[k] for k in alone.tolist()]
         )
