@@ -150,15 +150,17 @@ WIDTH = 100
 """The most that a short answer takes. [lines, characters]"""
 _COLUMNS = tuple(column for column in DRAFTS if column.label != "gains in")
 _SHORTEN = (
-    *(
-        (99, 99, 99, 99),
-        (99, 2, 99, 99),
-        (7, 2, 99, 99),
-        (5, 2, 99, 99),
-        (5, 1, 99, 99),
-        (5, 1, 1, 99),
-    ),
-    *((4, 1, 1, 99), (3, 1, 1, 99), (2, 1, 1, 99), (2, 1, 1, 0), (2, 0, 1, 0)),
+    (99, 99, 99, 99),
+    (99, 2, 99, 99),
+    (7, 2, 99, 99),
+    (5, 2, 99, 99),
+    (5, 1, 99, 99),
+    (5, 1, 1, 99),
+    (4, 1, 1, 99),
+    (3, 1, 1, 99),
+    (2, 1, 1, 99),
+    (2, 1, 1, 0),
+    (2, 0, 1, 0),
 )
 """What is kept, tried until an answer is short enough: rows of K, warnings, sentences on K by
 batch, lines after it."""
