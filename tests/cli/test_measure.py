@@ -22,7 +22,7 @@ from advisor.cli.measure import alike
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.show.phrases.notes import note_text
-from tests.command_line import QWEN, Run
+from tests.command_line import QWEN, Run, next_of
 from tests.measured.refit_synthetic import synthetic_points
 from tests.measured.test_ingest_traces import npy, synthetic
 
@@ -324,13 +324,6 @@ def test_predict_and_validate_read_a_table_of_other_headers_by_map(
 
 WIDE = "concurrency,user_tps_K0,user_tps_K3\n1,210,330\n4,180,270\n8,150,220\n16,120,170\n32,90,120\n64,60,75\n"  # noqa: E501
 RUN = ("--model", "gpt-oss-120b", "--gpus", "1xB200", "--engine", "vllm", "--drafter", "eagle3")
-
-
-def next_of(printed: str) -> list[str]:
-    """Words of the first command under `Next:`, without the program."""
-    text = printed.partition("Next:")[2].replace("\\\n", " ").strip().splitlines()[0]
-    words = shlex.split(text, comments=True)
-    return words[words.index("advisor") + 1 :]
 
 
 def test_rates_by_k_lead_to_a_fit_by_what_is_printed(

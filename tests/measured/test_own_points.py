@@ -3,13 +3,16 @@ the page."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from advisor.cli.measured_files import read_measured
-from advisor.measured.own_points import plain_sweep_of
+from advisor.measured.ingest.read import read_upload
+from advisor.measured.own_points import plain_sweep_of, rows_of, with_rounds
 from advisor.predict.plain_sweep import parse_sweep
 from advisor.prediction import AdvisorError
 from tests.command_line import Run
@@ -54,6 +57,56 @@ def test_the_rows_without_drafts_are_the_sweep_and_equal_batches_count_once(file
     found = parse_sweep(plain_sweep_of(read_measured([file]), ASKED))
     np.testing.assert_array_equal(found.batches, BATCHES)
     assert {"h200-sxm", "qwen3-30b-a3b", "vllm"} < set(found.of)
+
+
+def points(lines: str, head: str) -> pd.DataFrame:
+    """Points frame of a CSV file of Qwen3-30B on H200."""
+    content = f"{head}\n{lines}\n".encode()
+    result = read_upload("runs.csv", content).result
+    assert result.rejects.empty
+    return result.frame
+
+
+def test_rows_of_several_copies_are_those_of_one_at_its_part_of_the_batch() -> None:
+    """Four GPUs at data_parallel 4 run a quarter of the batch each; two of tensor parallelism are
+    another place."""
+    head = (
+        "hardware_id,model_id,engine,gpu_count,tensor_parallel,data_parallel,batch_size,"
+        "draft_tokens_k,tpot_ms"
+    )
+    place = "h200-sxm,qwen3-30b-a3b,sglang"
+    rows = [f"{place},4,1,4,64,0,8", f"{place},1,1,1,16,0,8", f"{place},2,2,1,16,0,8"]
+    beside = rows_of(points("\n".join(rows), head), ASKED)
+    assert beside["batch_size"].tolist() == [16.0, 16.0]
+    assert beside["gpu_count"].tolist() == [4, 1]
+
+
+def test_a_file_of_two_copies_says_so_and_one_of_one_does_not() -> None:
+    head = "hardware_id,model_id,engine,gpu_count,data_parallel,batch_size,draft_tokens_k,tpot_ms"
+    for copies in (1, 2, 3):
+        text = f"{head}\nh200-sxm,qwen3-30b-a3b,sglang,{copies},{copies},64,0,8\n"
+        notes = read_upload("runs.csv", text.encode()).result.derived
+        counts = [int(number) for note in notes for number in re.findall(r"(\d+) copies", note)]
+        assert counts == ([copies] if copies > 1 else [])
+
+
+def test_a_round_timed_beside_a_plain_step_has_the_speedup_of_its_accepted_tokens() -> None:
+    """20 ms for 2.5 tokens beside 10 ms for one: 1.25 times as fast; a stated speedup stays."""
+    head = (
+        "hardware_id,model_id,engine,gpu_count,batch_size,draft_tokens_k,drafter,"
+        "step_time_s,speedup"
+    )
+    place = "h200-sxm,qwen3-30b-a3b,vllm,1"
+    lines = [
+        f"{place},16,0,none,0.010,",
+        f"{place},16,3,eagle3,0.020,",
+        f"{place},16,2,eagle3,0.020,1.1",
+        f"{place},32,3,eagle3,0.020,",
+    ]
+    timed = with_rounds(points("\n".join(lines), head), np.array([1.0, 1.8, 2.2, 2.5]))
+    drafting = timed[timed["draft_tokens_k"] > 0]
+    assert drafting["speedup"].tolist() == pytest.approx([1.25, 1.1, np.nan], nan_ok=True)
+    assert drafting["accepted_length"].iloc[0] == 2.5
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,9 @@ BATCHES = (1, 4, 16, 64, 128)
 TRUTH = {"round_host": 2.0, "host": 1.5, "routed": 1.1}
 
 
-def frame(**changes):
+def frame(batches=BATCHES, **changes):
     return synthetic_points(
-        BATCHES, (0, 1, 3), truth=TRUTH, noise=0.02, quantity="tpot_s", **changes
+        batches, (0, 1, 3), truth=TRUTH, noise=0.02, quantity="tpot_s", **changes
     )
 
 
@@ -101,6 +101,19 @@ def test_a_batch_is_asked_about_only_where_the_rows_leave_it_possible_and_the_re
     ] == [16]
     (found,) = heard(frame().assign(batch_size=frame()["batch_size"] / 4.0))
     assert "Asked because the model would then explain these rows" in found.text
+
+
+def test_a_batch_that_copies_share_leaves_each_its_part():
+    """64 sequences over 4 copies are 16 in each, whose rounds are the shorter ones."""
+    batches = np.repeat((4.0, 16.0, 64.0), 3)
+    shared = {
+        int(copies[1]): reading.reread.batches
+        for reading in _readings(refit_points(frame(batches=(4, 16, 64)))[0])
+        if (copies := re.search(r"(\d) copies", reading.question))
+    }
+    assert shared.keys() == {2, 4}
+    for copies, each in shared.items():
+        assert sorted(each) == sorted(batches / copies)
 
 
 def test_an_engine_that_stops_drafting_at_a_large_batch_is_asked_about():
