@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +15,29 @@ import yaml
 
 TESTS = Path(__file__).parents[1]
 NAME = "said.yaml"
+_OF_ONE_RUN = re.compile(r"/\S*?/pytest-of-[^/]+/pytest-\d+(/popen-gw\d+)?/[^/\s`']+")
+"""Folders that pytest makes for a test."""
+
+
+def lines_with(text: str | Iterable[str], words: str) -> list[str]:
+    """Sentences of a text's lines that hold some words; of several texts those that do, whole."""
+    if not isinstance(text, str):
+        return [each for each in text if words in each]
+    sentences = [each for line in text.splitlines() for each in re.split(r"(?<=[.!?]) ", line)]
+    return [sentence for sentence in sentences if words in sentence]
 
 
 def reviewed(folder: Path) -> dict[str, dict[str, Any]]:
     """Sentences of a folder's tests by what they are of, by test. Empty where none is held."""
     file = folder / NAME
     return yaml.safe_load(file.read_text(encoding="utf-8")) if file.exists() else {}
+
+
+def without_folders(text: str | list[str]) -> str | list[str]:
+    """Texts with FOLDER in place of the one that pytest made."""
+    if isinstance(text, str):
+        return _OF_ONE_RUN.sub("FOLDER", text)
+    return [_OF_ONE_RUN.sub("FOLDER", each) for each in text]
 
 
 class Said:
@@ -32,7 +51,9 @@ class Said:
         self.test = test
 
     def __call__(self, **texts: Any) -> None:
-        """Each of a name of its own within the test; a text, or a list of them."""
+        """Each of a name of its own within the test; a text, or a list of them, none empty."""
+        assert all(texts.values()), "a sentence that is looked for is not there"
+        texts = {name: without_folders(text) for name, text in texts.items()}
         if os.environ.get("WRITE_SAID"):
             self._write(texts)
         known = reviewed(self.folder).get(self.test, {})

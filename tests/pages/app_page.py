@@ -10,6 +10,8 @@ from typing import Any
 from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
+from tests.golden.said import lines_with
+
 APP = Path(__file__).resolve().parents[2] / "app.py"
 WAIT_S = 20.0
 """For what another process does. [s]"""
@@ -56,9 +58,9 @@ def keys(test: AppTest) -> set[str]:
     return {str(button.key) for button in test.button}
 
 
-def telling(test: AppTest, word: str) -> list[str]:
-    """Lines of the page's text that hold a word."""
-    return [line for line in texts(test).splitlines() if word in line]
+def telling(test: AppTest, words: str) -> list[str]:
+    """Lines of the page's text that hold some words."""
+    return lines_with(texts(test), words)
 
 
 def texts(test: AppTest) -> str:
