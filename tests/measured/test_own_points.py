@@ -16,6 +16,7 @@ from advisor.measured.own_points import plain_sweep_of, rows_of, with_rounds
 from advisor.predict.plain_sweep import parse_sweep
 from advisor.prediction import AdvisorError
 from tests.command_line import Run
+from tests.golden.said import Said, lines_with
 from tests.predict.test_plain_sweep import ASKED, BATCHES, with_sweep
 
 OPTIONS = (
@@ -126,12 +127,12 @@ def test_a_file_without_a_sweep_of_the_scenario_is_refused_with_what_was_found(
         plain_sweep_of(read_measured([path]), ASKED)
 
 
-def test_advise_and_curve_take_the_file_and_say_what_it_was_used_for(file: Path, run: Run) -> None:
+def test_advise_and_curve_take_the_file_and_say_what_it_was_used_for(
+    file: Path, run: Run, said: Said
+) -> None:
     code, out, _ = run("advise", *OPTIONS, "--batch", "128", "--plain-sweep", str(file))
     assert code == 0
-    assert "Your plain sweep, batch 1 to 1,024, lies 25% above the predicted steps" in " ".join(
-        out.split()
-    )
+    said(plain_sweep=lines_with(" ".join(out.split()), "Your plain"))
     asked = ("curve", *OPTIONS, "--batches", "128", "--k", "0")
     plain = run(*asked, *())[1]
     own = run(*asked, *("--plain-sweep", str(file)))[1]
@@ -142,5 +143,5 @@ def test_advise_and_curve_take_the_file_and_say_what_it_was_used_for(file: Path,
     assert tpot[1] / tpot[0] == pytest.approx(1.25, rel=0.01)
     code, _, err = run("advise", *OPTIONS, "--tp", "2", "--plain-sweep", str(file))
     assert code == 2
-    assert "0 batches of plain decoding" in err
+    said(batches_plain=lines_with(err, "0 batches"))
     assert "2 GPUs" in err
