@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.golden.said import Said
 
+from tests.golden.said import Said
 
 ROOT = Path(__file__).resolve().parents[2]
 SIZE_BYTES = 4 * 2**20
