@@ -10,8 +10,6 @@ from typing import Any
 from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
-from tests.golden.said import lines_with
-
 APP = Path(__file__).resolve().parents[2] / "app.py"
 WAIT_S = 20.0
 """For what another process does. [s]"""
@@ -60,7 +58,7 @@ def keys(test: AppTest) -> set[str]:
 
 def telling(test: AppTest, words: str) -> list[str]:
     """Lines of the page's text that hold some words."""
-    return lines_with(texts(test), words)
+    return [line for line in texts(test).splitlines() if words in line]
 
 
 def texts(test: AppTest) -> str:
