@@ -49,11 +49,15 @@ class Said:
     def __init__(self, folder: Path, test: str) -> None:
         self.folder = folder
         self.test = test
+        self.seen: dict[str, Any] = {}
 
     def __call__(self, **texts: Any) -> None:
         """Each of a name of its own within the test; a text, or a list of them, none empty."""
         assert all(texts.values()), "a sentence that is looked for is not there"
         texts = {name: without_folders(text) for name, text in texts.items()}
+        assert all(self.seen.setdefault(*each) == each[1] for each in texts.items()), (
+            "two texts of one name: name each"
+        )
         if os.environ.get("WRITE_SAID"):
             self._write(texts)
         known = reviewed(self.folder).get(self.test, {})

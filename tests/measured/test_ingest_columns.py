@@ -339,14 +339,16 @@ def test_times_without_a_unit_are_asked_about_once_and_the_answer_reads_all_of_t
     records = [
         dict(zip(("batch", "K", "TPOT"), row, strict=True)) for row in ((1, 0, 4.1), (1, 3, 2.4))
     ]
+    questions = []
     for data in (BARE.encode(), json.dumps({"runs": records}).encode()):
         result = read_upload("t", data).result
         (asked,) = open_questions(result.rejects)
         assert result.rows_kept == 0
-        said(which_unit=asked.text)
+        questions.append(asked.text)
         found = read_upload("t", data, {"times": unit}).result
         assert open_questions(found.rejects) == ()
         assert found.frame["tpot_s"].tolist() == pytest.approx([4.1 * factor, 2.4 * factor])
+    said(which_unit=questions)
 
 
 def test_a_time_without_a_unit_beside_one_that_has_it_is_left_out_with_a_word(said):

@@ -60,6 +60,7 @@ def test_a_sweep_beside_predictions_by_hand(said: Said) -> None:
     assert found.scatter == pytest.approx(np.log(1.25))
     assert not found.steady
     said(not_steady=lines_with(note_text(found.note_at(8)), "is not"))
+    notes = []
     for rise, jumps in ((1.51, ((16, 64, 1.51 * 4 / 3),)), (1.49, ())):
         found = held(0.9, 0.9, 0.9, 0.9 * rise)
         assert found.steady
@@ -68,11 +69,12 @@ def test_a_sweep_beside_predictions_by_hand(said: Said) -> None:
         assert found.ratio_at([0.5, 4, 32, 128]) == pytest.approx(
             [0.9, 0.9, 0.9 * rise**0.5, 0.9 * rise]
         )
-        said(batch_lies=lines_with(note_text(found.note_at()), "batch 1"))
+        notes += lines_with(note_text(found.note_at()), "batch 1")
         assert (
             "rounds of up to 64 tokens the mean of both; it jumps 2 times from 16 to 64"
             in note_text(found.note_at())
         ) == bool(jumps)
+    said(lies=notes)
     beyond = [held(1.0, 1.0, 1.0, 2.0).note_at(batch).facts["beyond_k"] for batch in (5, 16, 100)]
     assert beyond == [3, 1, 1]
     assert note_text(held(1.0, 1.0, 1.0, 2.0).note_at(5)).endswith(
