@@ -9,7 +9,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 # Where compiled files are forbidden, every process compiles the whole package again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run test test-thorough bench bench-peer mutants test-engines test-configs engine test-engine-live engine-data-set screenshots format store calibrate validation seeds documents predict-diff clean
+.PHONY: run test test-thorough bench bench-peer mutants planted test-engines test-configs engine test-engine-live engine-data-set screenshots format store calibrate validation seeds documents predict-diff clean
 
 run: $(VENV)/.app-ready
 	$(BIN)/python -m advisor app --port $(PORT)
@@ -79,6 +79,11 @@ mutants: $(VENV)/.dev-ready .mutmut/.ready
 	rm -rf .mutmut
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target .mutmut -r requirements-mutation.txt
 	touch $@
+
+# Plants faults that once went unnoticed, one by one: each has to fail a test.
+planted: $(VENV)/.dev-ready
+	$(BIN)/python -m advisor store build --if-stale
+	$(BIN)/python -m tools.planted_faults
 
 screenshots: $(VENV)/.dev-ready
 	sh tests/e2e/install_chromium.sh

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 
 import pytest
@@ -27,6 +28,13 @@ Run = Callable[..., tuple[int, str, str]]
 def flat(text: str) -> str:
     """Printed text without its line breaks."""
     return " ".join(text.split())
+
+
+def next_of(printed: str) -> list[str]:
+    """Words of the first command below `Next`, without the program."""
+    following = printed.replace("\\\n", " ").partition("Next")[2].splitlines()
+    words = shlex.split(next(line for line in following if "advisor" in line), comments=True)
+    return words[words.index("advisor") + 1 :]
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:

@@ -13,6 +13,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
 
+from tests.golden.said import Said
+
 os.environ.pop(
     "COLUMNS", None
 )  # xdist tells its workers of a terminal of 80; prose would wrap there and nowhere else
@@ -91,6 +93,12 @@ def _components_are_looked_for_once() -> Iterator[None]:
 def no_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No store of kernel tables: what is asked for here must work without."""
     monkeypatch.setenv("MOE_ADVISOR_STORE", str(tmp_path / "none.duckdb"))
+
+
+@pytest.fixture
+def said(request: pytest.FixtureRequest) -> Said:
+    """Holds the test's sentences against those that were reviewed (tests/golden/said.py)."""
+    return Said(request.path.parent, f"{request.path.name}::{request.node.name}")
 
 
 @pytest.fixture

@@ -673,7 +673,7 @@ def _words_of_first(first: Standing, question: entrants.RankQuestion) -> list[st
     """A ranked model at its placement, as `advise` takes it: one of its copies."""
     placed: dict[str, Any] = {
         "n_gpus": first.gpus // first.copies,
-        "batch_size": max(1, question.users.batches[0] // first.copies),
+        "batch_size": -(-question.users.batches[0] // first.copies),
     }
     placed |= {
         name: getattr(first, name) for name in ("tensor_parallel", "expert_parallel", "acceptance")

@@ -18,7 +18,7 @@ from advisor.answers.design.dials import (
     dials,
     experts_of,
 )
-from advisor.answers.design.grid import DesignGrid
+from advisor.answers.design.grid import CONSTRAINTS, DesignGrid
 from advisor.answers.design.search import design_space
 from advisor.answers.design.space import DesignSpace
 from advisor.predict.scenario import build_scenario
@@ -130,6 +130,23 @@ def test_a_design_beside_the_grid_is_costed_and_has_no_loss_there() -> None:
     one = costed(found, typed)
     assert one.experts == typed
     assert one.quality[0] <= one.quality[1]
+
+
+def test_a_design_fits_where_its_largest_batch_does_wherever_the_smallest_would() -> None:
+    """By hand: weights of every layer beside the caches of the largest batch."""
+    small = space(batch=1)
+    limit = 70e9
+    found = design_space(small.setup.scenario, grid=GRID, batches=(1, 256), max_memory_bytes=limit)
+    alone = design_space(small.setup.scenario, grid=GRID, batches=(256,), max_memory_bytes=limit)
+    tight = (found.largest_batch >= 1) & (found.largest_batch < 256)
+    assert 0 < tight.sum() < len(found)
+    memory = np.uint16(1 << CONSTRAINTS.index("memory"))
+    np.testing.assert_array_equal(found.failed & memory > 0, found.largest_batch < 256)
+    np.testing.assert_array_equal(found.failed & memory, alone.failed & memory)
+    for index in np.flatnonzero(tight)[:3]:
+        assert not costed(found, experts_of(found, int(index))).fits
+    for index in np.flatnonzero(found.largest_batch >= 256)[:3]:
+        assert costed(found, experts_of(found, int(index))).fits
 
 
 def test_a_design_costed_alone_is_the_search_s_own() -> None:

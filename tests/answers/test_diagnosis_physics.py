@@ -3,16 +3,28 @@ stands on the page."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
+from advisor.answers.diagnosis.cause import cause_text
 from advisor.answers.diagnosis.diagnose import judged, try_rule
 from advisor.answers.diagnosis.facts import FACTS, Run
-from advisor.answers.diagnosis.physics import Kind, Limit, Rule, all_rules, rule_sets
+from advisor.answers.diagnosis.physics import (
+    Comparison,
+    Kind,
+    Limit,
+    Rule,
+    all_rules,
+    compare,
+    rule_sets,
+)
 from advisor.answers.diagnosis.quantities import QUANTITIES, quantity
 from advisor.answers.diagnosis.runs import with_prediction
 from advisor.measured.ingest.columns import COLUMNS
+from tests.answers.fake_runs import RUN
 from tests.golden.diagnose_page import FILE, with_rules
 
 RULES = {rule.id: (kind, rule) for kind, rule in all_rules()}
@@ -116,6 +128,48 @@ def test_a_rule_of_another_engine_or_of_the_other_arm_is_not_concerned() -> None
     )
     assert unknown.state == "not_judged"
     assert "serving engine" in unknown.lacks[0]
+
+
+@pytest.fixture(scope="module")
+def predicted() -> Comparison:
+    """An honest run of which nothing but its accepted length was measured."""
+    return compare(RUN, {})
+
+
+def measured(predicted: Comparison, name: str, value: float) -> Comparison:
+    """The comparison with one quantity measured."""
+    rows = (replace(row, measured=value if row.name == name else None) for row in predicted.rows)
+    return replace(predicted, rows=tuple(rows))
+
+
+def test_a_run_is_slower_where_a_time_is_above_its_range_or_a_gain_below(
+    predicted: Comparison,
+) -> None:
+    assert predicted.slower is None, "nothing was measured"
+    for name in ("plain", "round"):
+        row = predicted.row(name)
+        assert row.low < row.predicted < row.high
+        values = (0.9 * row.low, row.predicted, 0.99 * row.high, 1.01 * row.high)
+        slower = [measured(predicted, name, value).slower for value in values]
+        assert slower == [False, False, False, True]
+    row = predicted.row("speedup")
+    values = (0.99 * row.low, 1.01 * row.low, row.predicted, 1.1 * row.high)
+    slower = [measured(predicted, "speedup", value).slower for value in values]
+    assert slower == [True, False, False, False]
+
+
+def test_a_round_is_too_long_by_what_lies_over_the_one_that_explains_the_gain(
+    predicted: Comparison,
+) -> None:
+    """A K that once gained 1.875 accepts as many tokens; of the 2.5 that were predicted with 1.5
+    times that leaves 1.125, and .75 is a round of 1.5 times: half too long."""
+    rows = tuple(
+        replace(row, predicted=1.5) if row.name == "speedup" else row for row in predicted.rows
+    )
+    published = replace(predicted, rows=rows, accepted_length=2.5, length_from="as published")
+    lost = measured(published, "speedup", 0.75)
+    best = measured(published, "speedup", 1.875)
+    assert re.findall(r"(\d+)%", cause_text(lost, [lost, best])) == ["50"]
 
 
 def test_the_page_s_rules_are_written_from_the_profiles() -> None:

@@ -388,7 +388,8 @@ def test_any_checkpoint_of_the_model_in_the_format_asked_for_is_the_same(
 
 
 @pytest.mark.parametrize(
-    ("hardware_id", "budget"), [("l40s", 2048), ("a100-80gb-sxm", 2048), ("h200-sxm", 8192)]
+    ("hardware_id", "budget"),
+    [("l40s", 2048), ("a100-80gb-sxm", 2048), ("h200-sxm", 8192), ("b200-sxm", 16384)],
 )
 def test_the_budget_of_a_step_is_written_where_the_accelerator_s_own_is_too_small(
     hardware_id: str, budget: int
@@ -398,3 +399,23 @@ def test_the_budget_of_a_step_is_written_where_the_accelerator_s_own_is_too_smal
     made = export_engine_config("vllm", request)
     assert ("--max-num-batched-tokens 3200" in made.launch_line) == (budget < 3200)
     assert any(note.kind == "token_budget" for note in made.notes) == (budget < 3200)
+
+
+@pytest.mark.parametrize(
+    ("hardware_id", "batch", "is_written"),
+    [
+        ("l40s", 512, False),
+        ("l40s", 513, True),
+        ("h200-sxm", 2048, False),
+        ("h200-sxm", 2049, True),
+        ("b200-sxm", 2049, False),
+    ],
+)
+def test_a_scenario_s_export_goes_by_the_budget_of_its_own_accelerator(
+    hardware_id: str, batch: int, is_written: bool
+) -> None:
+    """Four tokens a sequence at K = 3: 512 of them fill 2,048 tokens, 2,048 of them 8,192."""
+    setup = load_setup(Scenario(acceptance="2.4@3", hardware_id=hardware_id))
+    made = export_scenario(setup, (KRange(1, batch, 3, 1.5),), "vllm", draft_model="a/b")
+    written = flags(made.launch_line).get("--max-num-batched-tokens")
+    assert written == (str(4 * batch) if is_written else None)

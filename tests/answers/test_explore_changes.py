@@ -161,6 +161,17 @@ def test_a_model_that_does_not_fit_is_shown_what_makes_it_fit() -> None:
     assert load_setup(best[0].change.scenario).memory.largest_batch >= 16
 
 
+def test_of_a_batch_that_does_not_fit_the_largest_that_does_is_offered() -> None:
+    scenario = Scenario(
+        n_gpus=4, tensor_parallel=4, model_id="qwen3-235b-a22b", batch_size=2000, acceptance="2.6@3"
+    )
+    memory = load_setup(scenario).memory
+    left = memory.usable_bytes - memory.weights_bytes - memory.drafter_bytes
+    largest = int(left // memory.kv_bytes_per_sequence)
+    offered = [change for change in changes(advise(scenario)) if change.kind == "batch"]
+    assert [change.scenario.batch_size for change in offered] == [largest]
+
+
 def hand_effect(kind: str, value: float, low: float, tpot: float = 1.1) -> Effect:
     speed = Speed(3, 1.5, 8e-3, 1000.0)
     gain = {goal: Band(value, low, value * 1.1, 0.9) for goal in GOALS} | {

@@ -9,7 +9,8 @@ import pytest
 
 from advisor.answers.advice import advise
 from advisor.answers.best_k import KRange
-from advisor.answers.outcome import length_flips, outcome_of
+from advisor.answers.flags import holds
+from advisor.answers.outcome import FLAGS, length_flips, outcome_of
 from advisor.answers.summary import (
     fit_of,
     read_own_runs,
@@ -78,6 +79,32 @@ def test_what_does_not_fit_names_the_bytes_and_gpus_on_which_it_does() -> None:
         update={"n_gpus": fit.scenario.n_gpus // 2, "tensor_parallel": fit.scenario.n_gpus // 2}
     )
     assert load_setup(smaller).memory.largest_batch < 16
+
+
+def test_the_largest_batch_fits_and_one_more_does_not() -> None:
+    """By hand: as many caches as the memory left by the weights holds, whole ones."""
+    long = SCENARIO.model_copy(update={"context_tokens": 32_768})
+    memory = load_setup(long).memory
+    left = memory.usable_bytes - memory.weights_bytes - memory.drafter_bytes
+    largest = int(left // memory.kv_bytes_per_sequence)
+    for batch, fits in ((largest, True), (largest + 1, False)):
+        advice = advise(long.model_copy(update={"batch_size": batch}))
+        outcome = outcome_of(advice)
+        assert holds(FLAGS, "fits", outcome.facts) is fits
+        assert (fit_of(advice.setup) is None) is fits
+        assert (outcome.wider_gpus is None) is fits
+
+
+def test_weights_that_do_not_fit_take_as_many_gpus_as_hold_them() -> None:
+    """671 B weights of a byte and more: eight GPUs of 127 GiB usable, never four."""
+    for gpus in (1, 4):
+        placed = {"model_id": "deepseek-v3", "n_gpus": gpus, "tensor_parallel": gpus}
+        fit = fit_of(load_setup(SCENARIO.model_copy(update=placed)))
+        assert (fit.largest_batch, fit.weights_fill) == (0, True)
+        assert fit.weights_bytes > 671e9 / gpus
+        assert fit.scenario.n_gpus == 8
+    longer = SCENARIO.model_copy(update={"context_tokens": 131_072, "batch_size": 1024})
+    assert fit_of(load_setup(longer)).weights_fill is False, "the caches are too many"
 
 
 def test_errors_of_few_rows_are_told_and_give_way_to_those_of_all() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from advisor.catalog.hf.config import architecture_from_config
 from advisor.physics.architecture import parameter_counts
+from tests.golden.said import Said, lines_with
 
 PLAIN = (
     "vocab_size",
@@ -94,8 +95,8 @@ def test_a_window_of_latent_attention_keeps_latents() -> None:
     ) == (576, 256, 0)
 
 
-def test_sizes_of_single_layers_are_named_as_unread() -> None:
-    said = architecture_from_config(
+def test_sizes_of_single_layers_are_named_as_unread(said: Said) -> None:
+    printed = architecture_from_config(
         LFM2 | {"per_layer_config": {"02": {"num_attention_heads": 64}}}
     ).warnings
-    assert any("per_layer_config is not read" in text for text in said)
+    said(per_layer=lines_with(printed, "per_layer_config is"))

@@ -57,6 +57,7 @@ from studies.fits.gemm_variants import (
     without_scale_launch,
 )
 from studies.overheads import is_before, launch_of
+from tests.golden.said import lines_with
 
 HARDWARE = load_hardware("h200-sxm")
 SHAPE = (2048.0, 768.0, 8.0, 128.0, 3.0, 1.0)
@@ -111,23 +112,23 @@ def chosen(records, measured=(), engine="vllm", dtype="bf16", shape=SHAPE, gated
     return choose_experts(tuple(records), engine, dtype, HARDWARE, gated, shape, tuple(measured))
 
 
-def test_the_kernel_that_measured_this_shape_comes_first_also_on_ranks_that_share():
+def test_the_kernel_that_measured_this_shape_comes_first_also_on_ranks_that_share(said):
     precise = record("a", loso_median=0.01)
     knows = record("b", loso_median=0.09)
     assert chosen([precise, knows]).record == precise
     choice = chosen([precise, knows], [rows(knows)])
     assert choice.record == knows
-    assert choice.reason == "measured this shape"
+    said(measured_this=choice.reason)
     assert chosen([precise, knows], [rows(knows, shape=OTHER)]).record == precise
     assert chosen([precise, knows], [rows(knows)], shape=None).record == precise
     assert chosen([precise, knows], [rows(knows)], shape=(*SHAPE[:5], 4.0)).record == knows
 
 
-def test_of_several_that_measured_this_shape_the_quickest_serves_and_says_so():
+def test_of_several_that_measured_this_shape_the_quickest_serves_and_says_so(said):
     found = [record(name) for name in "abc"]
     choice = chosen(found, [rows(found[0], 1.2), rows(found[1], 0.8), rows(found[2], 1.0)])
     assert choice.record == found[1]
-    assert choice.reason == "quickest of 3 kernels that measured this shape"
+    said(quickest_kernels=choice.reason)
 
 
 def test_the_newest_version_comes_before_one_that_measured_the_shape():
@@ -144,7 +145,7 @@ def test_rows_far_from_the_form_do_not_count_as_measured():
     assert chosen([slow, good], tables).record == slow
 
 
-def test_the_engine_comes_before_another_that_measured_the_shape_unless_the_kernel_is_shared():
+def test_the_engine_comes_before_another_that_measured_the_shape_unless_the_kernel_is_shared(said):
     own = record("triton")
     other = record("cutlass", "sglang")
     assert chosen([own, other], [rows(other, 0.5)]).record == own
@@ -152,9 +153,7 @@ def test_the_engine_comes_before_another_that_measured_the_shape_unless_the_kern
     choice = chosen([own, shared], [rows(shared, 0.5)])
     assert choice.record == shared
     assert choice.borrowed == "sglang 1.0"
-    assert (
-        "a kernel that both engines load, 2.0 times as quick as that of vllm 1.0" in choice.reason
-    )
+    said(kernel_that=lines_with(choice.reason, "a kernel"))
 
 
 def test_a_shared_kernel_serves_only_where_it_is_clearly_quicker_and_of_the_format():
@@ -175,22 +174,22 @@ def test_an_old_or_unmeasured_shared_kernel_does_not_serve():
     assert chosen([own, shared, newer], [rows(shared)]).record == own
 
 
-def test_a_fit_on_one_other_width_gives_way_to_a_shared_kernel_that_measured_this_shape():
+def test_a_fit_on_one_other_width_gives_way_to_a_shared_kernel_that_measured_this_shape(said):
     own = record("one_width", "trtllm", n_widths=1)
     shared = record("flashinfer_trtllm_moe")
     choice = chosen([own, shared], [rows(shared)], engine="trtllm")  # no quicker, but known
     assert choice.record == shared
     assert choice.borrowed == "vllm 1.0"
-    assert "one other width alone" in choice.reason
+    said(one_other=lines_with(choice.reason, "one other"))
     assert chosen([own, shared], [rows(shared), rows(own)], engine="trtllm").record == own
 
 
-def test_a_fit_on_one_width_serves_before_another_engine_s_kernel_and_says_what_it_is():
+def test_a_fit_on_one_width_serves_before_another_engine_s_kernel_and_says_what_it_is(said):
     own = record("one_width", "trtllm", n_widths=1)
     other = record("triton")
     choice = chosen([own, other], [rows(other)], engine="trtllm")
     assert choice.record == own
-    assert "one width of a shard" in choice.reason
+    said(one_width=lines_with(choice.reason, "one width"))
     wide = record("several_widths", "trtllm", version="0.9")
     assert chosen([own, wide], engine="trtllm").record == wide
 
@@ -201,21 +200,23 @@ def test_what_is_passed_over_does_not_make_older_tables_of_its_engine_old():
     assert chosen([old, newest, record("b")], engine="trtllm").record == old
 
 
-def test_a_slow_kernel_serves_only_the_shapes_that_it_measured():
+def test_a_slow_kernel_serves_only_the_shapes_that_it_measured(said):
     slow = record("slow", slower=2.5)
     other = record("triton", "sglang")
     choice = chosen([slow, other])
     assert choice.record == other
-    assert "under half of what this accelerator streams" in choice.reason
+    said(under_half=lines_with(choice.reason, "under half"))
     assert chosen([slow, other], [rows(slow)]).record == slow
 
 
-def test_a_kernel_beyond_three_times_what_the_profile_allows_serves_where_no_other_was_measured():
+def test_a_kernel_beyond_three_times_what_the_profile_allows_serves_where_no_other_was_measured(
+    said,
+):
     far = record("far", slower=6.0)
     other = record("triton", "sglang")
     choice = chosen([far, other], [rows(far)])
     assert choice.record == other
-    assert "takes over 3 times what this accelerator allows" in choice.reason
+    said(takes_over=lines_with(choice.reason, "takes over"))
     assert chosen([far], [rows(far)]).record == far
     assert chosen([far]) is None, "nothing measured this shape: the profile's roofline serves"
     assert chosen([far], shape=None).record == far
@@ -270,24 +271,24 @@ def setup_of(model_id: str, hardware_id: str, engine: str, tp: int, **given) -> 
     )
 
 
-def test_deepseek_on_b200_under_tensorrt_llm_borrows_the_shared_kernel_but_not():
+def test_deepseek_on_b200_under_tensorrt_llm_borrows_the_shared_kernel_but_not(said):
     setup = setup_of("deepseek-v3", "b200-sxm", "trtllm", 8)
     assert "/sglang/" in setup.costs.routed.fit_id
     assert setup.costs.routed.stands_in
-    assert any("a kernel that both engines load" in warning for warning in note_texts(setup.notes))
+    said(kernel_that=lines_with(note_texts(setup.notes), "a kernel"))
     form = by_form(setup).costs.routed
     assert form.measured is None
     assert form.fit_id != setup.costs.routed.fit_id
     assert "/trtllm/" in form.fit_id
 
 
-def test_gpt_oss_in_shards_on_blackwell_borrows_as_only_whole_experts_were_measured_there():
+def test_gpt_oss_in_shards_on_blackwell_borrows_as_only_whole_experts_were_measured_there(said):
     setup = setup_of("gpt-oss-120b", "b200-sxm", "trtllm", 2)
     assert "trtllm" in setup.costs.routed.fit_id.split("/")[-1]
     assert setup.costs.routed.stands_in
     hopper = setup_of("gpt-oss-120b", "h200-sxm", "trtllm", 2)  # no shared kernel there
     assert "/trtllm/" in hopper.costs.routed.fit_id
-    assert "one width of a shard" in hopper.costs.routed.because
+    said(one_width=lines_with(hopper.costs.routed.because, "one width"))
 
 
 @pytest.mark.parametrize("device", ["h200_sxm", "b200_sxm", "b300_sxm"])
@@ -338,7 +339,7 @@ def timed_with_launch() -> pd.DataFrame:
     )
 
 
-def test_subtracting_the_scale_launch_gives_back_the_product_and_its_fixed_cost():
+def test_subtracting_the_scale_launch_gives_back_the_product_and_its_fixed_cost(said):
     variant = without_scale_launch(timed_with_launch(), launches())
     assert variant.frame["latency_s"].to_numpy() == pytest.approx(
         products()["latency_s"].to_numpy()
@@ -346,7 +347,7 @@ def test_subtracting_the_scale_launch_gives_back_the_product_and_its_fixed_cost(
     assert variant.n_at_floor == 0
     record = gemm_record(variant.frame, IDENTITY, note=variant.note)
     assert record.value("t0_s") == pytest.approx(T0_S, rel=0.05)
-    assert "less the measured launch" in record.message
+    said(less_measured=lines_with(record.message, "less the"))
     assert gemm_record(timed_with_launch(), IDENTITY).value("t0_s") > 2 * T0_S
 
 
@@ -373,7 +374,7 @@ def test_launch_times_pass_through_the_table_straight_in_logarithms_flat_beyond(
         without_scale_launch(products(), launches().drop(columns="latency_s"))
 
 
-def test_half_of_the_excess_over_another_engine_goes_and_what_is_quicker_stays():
+def test_half_of_the_excess_over_another_engine_goes_and_what_is_quicker_stays(said):
     own = products()
     other = products()
     own.loc[own["k"] == 16384, "latency_s"] *= 2.0
@@ -387,7 +388,7 @@ def test_half_of_the_excess_over_another_engine_goes_and_what_is_quicker_stays()
         np.minimum(own["latency_s"], other["latency_s"]).to_numpy()
     )
     assert 0.0 < half.assumed_log_sd < whole.assumed_log_sd
-    assert "no table settles it" in half.note
+    said(no_table=lines_with(half.note, "no table"))
 
 
 def test_rows_without_a_counterpart_stay_as_they_are():
@@ -440,6 +441,7 @@ def test_attention_is_priced_by_the_kernel_that_measured_most_head_layouts():
 @pytest.mark.parametrize("device", ["b200_sxm", "b300_sxm", "gb200", "gb300"])
 def test_the_nvfp4_share_lies_between_none_and_all_of_the_excess_in_time_and_widens_the_band(
     device,
+    said,
 ):
     found = [
         choose(load_records(device), "gemm", "trtllm", "nvfp4", scales=s).record for s in ENDINGS
@@ -447,7 +449,7 @@ def test_the_nvfp4_share_lies_between_none_and_all_of_the_excess_in_time_and_wid
     half, timed, whole = found
     assert whole.value("t0_s") < half.value("t0_s") < timed.value("t0_s")
     assert half.log_sd > half.loso_median  # the assumption's spread is in it
-    assert "no table settles it" in half.message
+    said(no_table=lines_with(half.message, "no table"))
 
 
 def test_a_table_of_one_kernel_serves_whatever_scales_are_asked_for():

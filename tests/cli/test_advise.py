@@ -25,7 +25,7 @@ from advisor.show.table import matrix
 from advisor.show.words.compare import finding, what_text
 from tests.catalog.test_hardware import POD
 from tests.command_line import QWEN as SCENARIO
-from tests.command_line import Run, flat
+from tests.command_line import Run, flat, next_of
 from tests.own_model import CONFIG_JSON
 
 pytestmark = pytest.mark.usefixtures("no_store")
@@ -308,6 +308,18 @@ def test_a_scenario_file_is_read_and_changed_and_an_edit_is_said(run: Run, tmp_p
     code, _, err = run("advise", "--scenario", str(file))
     assert code == 0
     assert "it was edited" in err
+
+
+def test_beside_an_accelerator_of_ones_own_stand_other_batches(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One sequence, the batch that is asked about and four times as many."""
+    monkeypatch.chdir(tmp_path)
+    Path("pod.json").write_text(json.dumps(POD), encoding="utf-8")
+    for batch, varied in ((16, "1,16,64"), (1, "1,4")):
+        asked = (*SCENARIO[2:], "--hardware", "pod.json", "--batch", batch)
+        words = next_of(run("advise", *asked)[1])
+        assert words[words.index("--vary") + 1] == f"batch={varied}"
 
 
 def test_an_accelerator_s_file_stands_where_an_id_does(run: Run, tmp_path: Path) -> None:

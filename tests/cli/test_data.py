@@ -6,16 +6,19 @@ import json
 from pathlib import Path
 
 from tests.command_line import Run, flat
+from tests.golden.said import Said, lines_with
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "diagnosis"
 
 
-def test_the_verdict_comes_first_and_each_finding_has_evidence_and_a_flag(run: Run) -> None:
+def test_the_verdict_comes_first_and_each_finding_has_evidence_and_a_flag(
+    run: Run, said: Said
+) -> None:
     status, out, _ = run(
         "diagnose", FIXTURES / "misconfigured.txt", "--hardware", "h200-sxm", "--tp", "1"
     )
     assert status == 0
-    assert out.splitlines()[0].startswith("The engine is misconfigured: SGLang admits 48 requests")
+    said(engine_misconfigured=out.splitlines()[0])
     for word in (
         "evidence: batch_size 128",
         "do: --max-running-requests",
@@ -27,24 +30,24 @@ def test_the_verdict_comes_first_and_each_finding_has_evidence_and_a_flag(run: R
         assert word in out
 
 
-def test_json_and_all_hold_what_was_not_judged(run: Run) -> None:
+def test_json_and_all_hold_what_was_not_judged(run: Run, said: Said) -> None:
     document = json.loads(run("diagnose", FIXTURES / "honest.csv", "--json")[1])
     assert document["verdict"] == "as_predicted"
     assert all(one["needs"] for one in document["not_judged"])
     every = run("diagnose", FIXTURES / "honest.csv", "--all")[1]
-    assert (
-        "  requests wait in the server's queue while others decode: needs waiting_requests" in every
-    )
+    said(requests_wait=lines_with(every, "requests wait"))
 
 
-def test_a_length_given_at_its_k_is_that_of_the_runs_with_drafts(run: Run, tmp_path: Path) -> None:
+def test_a_length_given_at_its_k_is_that_of_the_runs_with_drafts(
+    run: Run, tmp_path: Path, said: Said
+) -> None:
     file = tmp_path / "runs.csv"
     file.write_text(
         "batch_size,draft_tokens_k,tpot_ms,input_tokens,output_tokens\n32,0,18,1000,500\n32,3,21,1000,500\n"
     )
     run_of = ("--gpus", "8xH200", "--model", "deepseek-v3", "--drafter", "mtp")
     _, out, _ = run("diagnose", file, *run_of, "--accepted-length", "2.1@3")
-    assert "K = 3 at batch 32 loses 14%: measured 0.86x" in flat(out)
+    said(batch_loses=lines_with(flat(out), "batch 32 loses"))
     assert "--accepted-length 2.1@3" in out.partition("Next:")[2]
 
 

@@ -17,7 +17,7 @@ from advisor.physics.expert_ranks import drawn_choices, skewed_loads
 from advisor.physics.hardware import load_hardware
 from advisor.show.words.sweep import fastest_of_each
 from tests.catalog.test_hardware import POD
-from tests.command_line import QWEN, Run, flat
+from tests.command_line import QWEN, Run, flat, next_of
 
 LOAD = ("explore", "--gpus", "8xH200", "--users", "64", "--max-tpot-ms", "20")
 RANK = (*LOAD, "--models", "all")
@@ -96,6 +96,17 @@ def test_without_a_trace_the_ranks_are_drawn_and_called_assumed(run: Run) -> Non
     assert "warning: Expert-parallel imbalance follows an assumed formula" in out
     headings = ("Layouts, each at its recommended K:", "Experts in order, by K:")
     assert all(heading in out for heading in headings)
+
+
+def test_the_first_of_a_ranking_is_asked_for_as_one_of_its_copies(run: Run) -> None:
+    """Users are dealt to copies: the fullest of two that share 1,001 has 501 of them."""
+    ranking = ("explore", "--models", "gpt-oss-20b", "--gpus", "2xH200", "--by", "speed")
+    asked = (*ranking, "--users", "1001")
+    first = json.loads(run(*asked, "--json")[1])["models"][0]
+    assert (first["copies"], first["gpus"]) == (2, 2)
+    words = next_of(run(*asked)[1])
+    assert words[words.index("--batch") + 1] == "501"
+    assert words[words.index("--gpus") + 1] == "1xh200-sxm"
 
 
 def test_loads_and_copies_are_taken_as_given(tmp_path: Path, run: Run) -> None:

@@ -12,6 +12,7 @@ import pytest
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from tests.command_line import Run, flat
+from tests.golden.said import Said, lines_with
 
 NGRAM = [
     *("--hardware", "h200-sxm", "--model", "qwen3-30b-a3b", "--drafter", "ngram"),
@@ -70,7 +71,7 @@ def test_export_writes_what_it_prints(run: Run, tmp_path: Path, engine: str) -> 
 
 
 def test_schedule_and_export_say_the_same_of_one_k_and_of_contexts(
-    run: Run, tmp_path: Path
+    run: Run, tmp_path: Path, said: Said
 ) -> None:
     at = [
         "--hardware",
@@ -86,7 +87,7 @@ def test_schedule_and_export_say_the_same_of_one_k_and_of_contexts(
     ]
     at += ["--accepted-length", "2.4@3"]
     shown = run("schedule", *at)[1]
-    assert "Recommended K by batch and tokens of context" in shown
+    said(recommended_batch=lines_with(shown, "Recommended K"))
     one_k = next(line for line in shown.splitlines() if "the best single K" in line).partition(
         " (mean"
     )[0]
@@ -199,7 +200,7 @@ AT_2000 = [
 
 
 def test_where_the_target_batch_should_not_draft_export_advise_and_report_say_so_alike(
-    run: Run, tmp_path: Path
+    run: Run, tmp_path: Path, said: Said
 ) -> None:
     why = (
         "At batch 2,000 no drafting is recommended: the engine starts without speculation; export "
@@ -212,7 +213,7 @@ def test_where_the_target_batch_should_not_draft_export_advise_and_report_say_so
     code, out, err = run("export", *AT_2000, "--output", plain)
     assert (code, err) == (0, "")
     assert why in flat(out)
-    assert "K by batch gains" not in out
+    assert "batch gains" not in flat(out)
     assert [file.name for file in plain.iterdir()] == ["vllm_launch.sh"]
     assert "speculative" not in (plain / "vllm_launch.sh").read_text()
     assert why in flat(run("advise", *AT_2000)[1])
@@ -224,16 +225,18 @@ def test_where_the_target_batch_should_not_draft_export_advise_and_report_say_so
     )
     assert code == 0
     assert why not in flat(out)
-    assert "K by batch gains" in flat(out)
+    said(batch_gains=lines_with(out, "batch gains"))
     assert (
         "num_speculative_tokens_per_batch_size" in (tmp_path / "by" / "vllm_launch.sh").read_text()
     )
 
 
-def test_commands_remark_on_accepted_lengths_that_nobody_measured(run: Run, tmp_path: Path) -> None:
+def test_commands_remark_on_accepted_lengths_that_nobody_measured(
+    run: Run, tmp_path: Path, said: Said
+) -> None:
     at = [*EAGLE[:6], "--accepted-length", "2.4@3", "--batch", "16"]
     more = {"simulate": FEW, "export": ["--output", str(tmp_path), "--draft-model", "a/b"]}
     for command in ("advise", "schedule", "simulate", "export"):
         out = run(command, *at, *more.get(command, ["-v"] if command == "advise" else []))[1]
-        assert "At K = 1, 2 and 4 to 8 it is extrapolated" in flat(out)
-    assert "At K = 5 it is extrapolated" in run("curve", *at, "--k", "0,3,5")[2]
+        said(by_k=lines_with(flat(out), "At K"))
+    said(k_5=lines_with(run("curve", *at, "--k", "0,3,5")[2], "At K"))

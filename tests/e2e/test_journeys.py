@@ -72,7 +72,10 @@ def choose(page: Any, label: str, option: str) -> None:
 
 
 def enter(page: Any, label: str, value: float) -> None:
+    from playwright.sync_api import expect
+
     box = page.get_by_label(label, exact=True)
+    expect(box).to_have_count(1, timeout=30_000)  # a rerun may hold the old one beside the new
     box.fill(str(value))
     box.press("Enter")
     wait_until_drawn(page)

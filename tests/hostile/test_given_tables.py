@@ -12,6 +12,7 @@ from functools import partial
 import pytest
 
 from advisor.measured.ingest import read
+from tests.golden.said import lines_with
 from tests.measured.test_ingest_traces import zip_of
 
 HEAD = (
@@ -41,10 +42,10 @@ def predicted(text: str) -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, zipped], ids=["plain", "gzip", "zip"])
-def test_a_table_is_predicted_plain_or_packed(call, pack):
+def test_a_table_is_predicted_plain_or_packed(call, pack, said):
     code, out, err = call(pack(table(GOOD)))
     assert code == 0
-    assert "1 row predicted, 0 not predicted" in err
+    said(row_predicted=lines_with(err, "1 row"))
     (row,) = predicted(out)
     assert 1.2 < float(row["predicted_speedup"]) < 2.2
     assert row["point_id"] == "a"
@@ -82,11 +83,11 @@ def test_what_is_no_such_table_is_refused_in_one_sentence(call, data, words):
     assert err.count("\n") == 1
 
 
-def test_more_rows_than_can_be_predicted_are_refused(call, monkeypatch):
+def test_more_rows_than_can_be_predicted_are_refused(call, monkeypatch, said):
     monkeypatch.setattr(read, "MAX_GIVEN_ROWS", 2)
     code, _, err = call(table(*[GOOD] * 3))
     assert code == 2
-    assert "at most 2 are predicted" in err
+    said(most_are=lines_with(err, "at most"))
 
 
 @pytest.mark.parametrize(
@@ -100,7 +101,7 @@ def test_more_rows_than_can_be_predicted_are_refused(call, monkeypatch):
     ],
 )
 def test_a_row_that_cannot_be_read_keeps_its_line_with_the_reason_and_the_others_are_predicted(
-    call, row, reason
+    call, row, reason, said
 ):
     code, out, err = call(table(GOOD, row))
     assert code == 0, err
@@ -111,21 +112,21 @@ def test_a_row_that_cannot_be_read_keeps_its_line_with_the_reason_and_the_others
     assert reason in bad["predicted_reason"]
     code, out, _ = call(table(GOOD, row), "validate")
     assert code == 0
-    assert "1 rows not predicted" in out
+    said(rows_not=lines_with(out, "1 rows"))
     assert reason in out
 
 
-def test_rows_that_do_not_fit_the_header_are_named_with_their_lines(call):
+def test_rows_that_do_not_fit_the_header_are_named_with_their_lines(call, said):
     code, out, err = call(table("b,h200-sxm", GOOD, f"{GOOD},7,8"))
     assert code == 0
     assert len(predicted(out)) == 1
-    assert "line 2 is left out: 2 cells where the header has 11" in err
-    assert "line 4 is left out: 13 cells where the header has 11" in err
+    said(line_left=lines_with(err, "line 2"))
+    said(line_left_2=lines_with(err, "line 4"))
 
 
-def test_an_unknown_engine_is_named(call):
+def test_an_unknown_engine_is_named(call, said):
     _, out, _ = call(table(GOOD.replace("vllm", "my-engine")))
-    assert "overheads of an unknown engine for 'my-engine'" in predicted(out)[0]["predicted_reason"]
+    said(overheads_an=lines_with(predicted(out)[0]["predicted_reason"], "overheads of"))
     assert "unknown engine" not in predicted(call(table(GOOD))[1])[0]["predicted_reason"]
 
 

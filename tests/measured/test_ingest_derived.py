@@ -27,6 +27,7 @@ from advisor.measured.ingest.derived import (
 from advisor.measured.ingest.read import read_upload
 from advisor.measured.ingest.side_by_side import value_direction
 from advisor.predict.scenario_fields import mean_context
+from tests.golden.said import lines_with
 
 TIMES = st.floats(1e-6, 100)
 
@@ -125,11 +126,11 @@ def test_speedup_is_a_ratio_of_rates_where_times_are_missing():
         "batch_kind",
     ],
 )
-def test_a_baseline_that_differs_in_anything_is_no_baseline(column):
+def test_a_baseline_that_differs_in_anything_is_no_baseline(column, said):
     values = [1, 2] if column in ("batch_size", "tensor_parallel") else ["a", "b"]
     out, note = match_baselines(points(draft_tokens_k=[0, 3], tpot_ms=[10, 4], **{column: values}))
     assert out["speedup"].isna().all()
-    assert "no baseline found for 1 row " in note
+    said(no_baseline=lines_with(note, "no baseline"))
 
 
 def test_lengths_may_differ_by_five_percent_and_the_nearest_baseline_counts():
@@ -142,7 +143,7 @@ def test_lengths_may_differ_by_five_percent_and_the_nearest_baseline_counts():
     assert speedups(frame)[2:] == pytest.approx([4.0, np.nan], nan_ok=True)
 
 
-def test_what_one_of_two_runs_leaves_open_of_the_load_contradicts_nothing():
+def test_what_one_of_two_runs_leaves_open_of_the_load_contradicts_nothing(said):
     for plain, drafted in (([4096, 512], [None, None]), ([None, None], [4096, 512])):
         frame = points(
             draft_tokens_k=[0, 3],
@@ -153,10 +154,7 @@ def test_what_one_of_two_runs_leaves_open_of_the_load_contradicts_nothing():
         )
         out, note = match_baselines(frame)
         assert out["speedup"].tolist()[1] == pytest.approx(2.5)
-        assert (
-            "does not state all of it (what batch_size counts, prompt length, generated length)"
-            in note
-        )
+        said(does_not=lines_with(note, "does not"))
         assert "no baseline" not in note
         assert match_baselines(frame, unstated_fits=False)[0]["speedup"].isna().all()
     several = {
@@ -167,11 +165,11 @@ def test_what_one_of_two_runs_leaves_open_of_the_load_contradicts_nothing():
     assert speedups(points(draft_tokens_k=[0, 0, 3, 3], **several))[2:] == pytest.approx([2.0, 4.0])
 
 
-def test_a_row_that_leaves_open_which_of_two_loads_it_is_of_has_no_baseline():
+def test_a_row_that_leaves_open_which_of_two_loads_it_is_of_has_no_baseline(said):
     frame = points(draft_tokens_k=[0, 0, 3], tpot_ms=[10, 30, 5], input_tokens=[128, 4096, None])
     out, note = match_baselines(frame)
     assert out["speedup"].isna().all()
-    assert "several runs without drafts fit line 4" in note
+    said(several_runs=lines_with(note, "several runs"))
     among = {"input_tokens": [100, 100, 102, None], "output_tokens": [100, 400, 100, None]}
     assert np.isnan(
         speedups(points(draft_tokens_k=[0, 0, 0, 3], tpot_ms=[10, 30, 10, 5], **among))
@@ -235,19 +233,19 @@ UNLIKE = {
 }
 
 
-def test_runs_that_state_no_figure_of_one_kind_are_told_so_and_not_asked_for_lengths():
+def test_runs_that_state_no_figure_of_one_kind_are_told_so_and_not_asked_for_lengths(said):
     out, note = match_baselines(points(**UNLIKE))
     assert out["speedup"].notna().tolist() == [False, False, True]
-    assert (
-        "line 2 is the run without drafts of line 3, but both state no figure of one kind" in note
-    )
+    said(line_run=lines_with(note, "line 2"))
     assert "state lengths" not in note
 
 
-def test_rows_whose_baseline_leaves_something_open_are_counted_among_those_with_a_speedup_alone():
+def test_rows_whose_baseline_leaves_something_open_are_counted_among_those_with_a_speedup_alone(
+    said,
+):
     _, note = match_baselines(points(**UNLIKE, input_tokens=[4096, None, None]))
-    assert "speedup computed in 1 row from" in note
-    assert "in 1 row of these one of the two runs" in note
+    said(speedup_computed=lines_with(note, "speedup computed"))
+    said(row_these=lines_with(note, "in 1"))
 
 
 def test_several_equal_baselines_count_with_their_median():

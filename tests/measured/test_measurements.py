@@ -26,6 +26,7 @@ from advisor.measured.sweep_fit import fit_sweep
 from advisor.prediction import AdvisorError
 from advisor.profiles import MEASUREMENTS
 from studies.published import read_numbers
+from tests.golden.said import Said, lines_with
 from tests.measured.sweep_fixture import (
     ACTIVATION_BANDWIDTH,
     BANDWIDTH,
@@ -122,7 +123,7 @@ def test_empty_cells_are_missing_and_columns_of_numbers_are_numbers() -> None:
     assert points["draft_tokens_k"].max() > 1
 
 
-def test_publications_reserved_for_validation_are_absent():
+def test_publications_reserved_for_validation_are_absent(said):
     reserved = ("2026-07-13", "AngelSlim/issues/163", "pull/1333", "MiniMax-M3.md", "glm5.1")
     for folder in FOLDERS:
         _, frame = read_dataset(folder)
@@ -130,7 +131,7 @@ def test_publications_reserved_for_validation_are_absent():
             assert not any(part in url for part in reserved), url
             assert "2026-08-14-dspark" not in url or folder.name == "verify_cost_curve"
     meta, _ = read_dataset(MEASUREMENTS / "verify_cost_curve")
-    assert any("kept out of this project for validation" in caveat for caveat in meta.caveats)
+    said(kept_out=lines_with(meta.caveats, "kept out"))
 
 
 def _copy(tmp_path: Path) -> Path:
@@ -221,14 +222,12 @@ def damaged(folder: Path, old: str, new: str) -> str:
     return str(caught.value)
 
 
-def test_damage_to_a_sweep_is_named_with_file_line_and_column(tmp_path: Path) -> None:
-    assert "line 2, column time_s: 'fast' is not a finite number" in damaged(
-        write_sweep(tmp_path / "a"), "0.01", "fast"
-    )
-    assert "line 2, column time_s: 'inf'" in damaged(write_sweep(tmp_path / "b"), "0.01", "inf")
+def test_damage_to_a_sweep_is_named_with_file_line_and_column(tmp_path: Path, said: Said) -> None:
+    said(line_column=lines_with(damaged(write_sweep(tmp_path / "a"), "0.01", "fast"), "line 2"))
+    said(line_column_2=lines_with(damaged(write_sweep(tmp_path / "b"), "0.01", "inf"), "line 2"))
     assert "unknown kernels" in damaged(write_sweep(tmp_path / "c"), "kernel,", "kernels,")
     text = damaged(write_sweep(tmp_path / "d"), ",ok,", ",error,")
-    assert "meta.yaml says" in text
+    said(meta_yaml=lines_with(text, "meta"))
     broken = write_sweep(tmp_path / "e", status="splendid")
     with pytest.raises(AdvisorError, match="status"):
         read_sweep(broken)
@@ -237,7 +236,7 @@ def test_damage_to_a_sweep_is_named_with_file_line_and_column(tmp_path: Path) ->
         read_sweep(broken)
 
 
-def test_a_fit_finds_the_constants_the_rows_were_made_with(tmp_path: Path) -> None:
+def test_a_fit_finds_the_constants_the_rows_were_made_with(tmp_path: Path, said: Said) -> None:
     fit = fitted(tmp_path, sweep_rows())
     record = fit.record
     assert record.value("t0_s") == pytest.approx(T0_S, rel=0.05)
@@ -254,7 +253,7 @@ def test_a_fit_finds_the_constants_the_rows_were_made_with(tmp_path: Path) -> No
         ("layers with a shared expert", 1)
     ]
     assert fit.mean_ratio_error < 0.005
-    assert "not told apart by this sweep, left at 0: per_expert_s, s_per_flop" in record.message
+    said(not_told=lines_with(record.message, "not told"))
 
 
 def test_the_error_on_held_out_k_is_that_of_the_noise(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from advisor.measured.published import COLLECTIONS, FIRST_COLLECTION
 from advisor.prediction import AdvisorError
 from studies.published import point_of, points_of
 from studies.validation.outside import external_points, faster_than_reading
+from tests.golden.said import Said, lines_with
 from tests.measured.refit_synthetic import synthetic_points
 from tests.published import judged
 
@@ -111,13 +112,17 @@ def test_a_pass_cannot_be_shorter_than_reading_its_weights_at_the_nominal_bandwi
     assert one == pytest.approx(2 * 3.0e9 / 4.8e12, rel=0.1)
 
 
-def test_a_round_faster_than_memory_is_found_and_an_ordinary_one_is_not() -> None:
+def test_a_round_faster_than_memory_is_found_and_an_ordinary_one_is_not(said: Said) -> None:
     assert faster_than_reading(point_of(ROW)) == ""
-    assert "the printed round of 0.80 ms is shorter" in faster_than_reading(
-        point_of(ROW | {"sd_value": "24000"})
+    said(
+        printed_round=lines_with(
+            faster_than_reading(point_of(ROW | {"sd_value": "24000"})), "the printed"
+        )
     )
-    assert "the printed plain step of 0.50 ms" in faster_than_reading(
-        point_of(ROW | {"baseline_value": "16000"})
+    said(
+        printed_plain=lines_with(
+            faster_than_reading(point_of(ROW | {"baseline_value": "16000"})), "the printed"
+        )
     )
 
 

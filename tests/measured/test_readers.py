@@ -18,6 +18,7 @@ from advisor.measured.ingest.rows import combine, complete, resolve_names
 from advisor.measured.readers import FORMATS
 from advisor.prediction import AdvisorError
 from tests.golden import readers
+from tests.golden.said import lines_with
 from tests.measured.open_runs import open_run
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "ingest"
@@ -91,7 +92,9 @@ def forward_case(name: str, **rank: object) -> dict[str, object]:
     }
 
 
-def test_a_forward_case_with_its_drafter_is_refused_and_one_named_per_rank_counts_its_requests():
+def test_a_forward_case_with_its_drafter_is_refused_and_one_named_per_rank_counts_its_requests(
+    said,
+):
     cases = [
         forward_case("verify", timing_scope="target_only"),
         forward_case("verify", timing_scope="target_and_drafter"),
@@ -105,7 +108,7 @@ def test_a_forward_case_with_its_drafter_is_refused_and_one_named_per_rank_count
     assert named.frame["batch_kind"].tolist() == ["requests_per_rank"]
     other = read([forward_case("verify")])
     assert other.frame["batch_kind"].tolist() == ["batch"]
-    assert any("data-parallel rank" in note for note in other.derived)
+    said(data_parallel=lines_with(other.derived, "data-parallel"))
 
 
 def test_vllm_latency_and_throughput_give_a_rate_once_the_lengths_are_known():
@@ -293,7 +296,7 @@ def test_what_a_name_says_stands_once_with_its_files_whenever_the_files_are_join
     for table in (joined, combine([resolve_names(each) for each in files])):
         assert table.result.frame["weight_dtype"].tolist()[:2] == ["fp8", "fp8"]
         assert pd.isna(table.result.frame["weight_dtype"].iloc[2])
-        said = [note for note in table.result.derived if "Qwen3-8B-FP8" in note]
+        said = lines_with(table.result.derived, "Qwen3-8B-FP8")
         assert said == [
             "0.csv, 1.csv: weight_dtype fp8 read from the name 'Qwen3-8B-FP8' where none is given"
         ]
@@ -335,7 +338,7 @@ def steps(*groups: tuple[int, int, int, float], **said: object) -> bytes:
     ).encode()
 
 
-def test_a_log_of_steps_takes_the_median_and_leaves_out_what_is_no_decoding():
+def test_a_log_of_steps_takes_the_median_and_leaves_out_what_is_no_decoding(said):
     text = steps(
         (3, 4, 16, 10.0),
         (3, 4, 16, 30.0),
@@ -352,7 +355,7 @@ def test_a_log_of_steps_takes_the_median_and_leaves_out_what_is_no_decoding():
         pytest.approx(0.012),
     )
     assert len(result.frame) == 1
-    assert "fewer than 5 steps" in result.rejects["reason"].iloc[0]
+    said(fewer_than=lines_with(result.rejects["reason"].iloc[0], "fewer than"))
     assert any(
         "6 steps whose sequences differ in K" in note and "2 steps idle" in note
         for note in result.derived
@@ -377,7 +380,7 @@ PROMPT = "[2026-11-20 10:00:00 TP0] Prefill batch, #new-seq: 1, #new-token: 100,
 ROUND = "accept len: 2.00, accept rate: 0.33, "
 
 
-def test_an_sglang_log_gives_rounds_by_batch_and_leaves_out_what_prompts_or_departures_touch():
+def test_an_sglang_log_gives_rounds_by_batch_and_leaves_out_what_prompts_or_departures_touch(said):
     text = [
         SERVER,
         PROMPT,
@@ -401,10 +404,8 @@ def test_an_sglang_log_gives_rounds_by_batch_and_leaves_out_what_prompts_or_depa
         2,
     )
     assert (row["context_tokens"], row["captured"], row["accepted_length_same_run"]) == (1000, 1, 1)
-    assert any(
-        "2 lines after a prompt or another batch, 1 line idle" in note for note in result.derived
-    )
-    assert "fewer than 3 lines" in result.rejects["reason"].iloc[0]
+    said(lines_after=lines_with(result.derived, "2 lines"))
+    said(fewer_than=lines_with(result.rejects["reason"].iloc[0], "fewer than"))
 
 
 def test_an_sglang_log_of_several_ranks_counts_the_batch_of_all():

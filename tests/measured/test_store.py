@@ -39,6 +39,7 @@ from advisor.measured.store_tables import (
     kernel_files,
 )
 from advisor.prediction import AdvisorError
+from tests.golden.said import lines_with
 from tests.measured.store_package import add_table, fake_package, measured_moe, moe_rows
 
 
@@ -198,12 +199,12 @@ def test_impossible_latencies_are_dropped_and_counted_by_reason(
     assert kernels == {"latency is not positive": 2, "latency is not a finite number": 2}
 
 
-def test_a_row_without_its_shape_is_dropped(store_path: Path, package: KernelPackage):
+def test_a_row_without_its_shape_is_dropped(store_path: Path, package: KernelPackage, said):
     rows = [*moe_rows([0.1]), *moe_rows([0.2], hidden_size=None)]
     add_table(package.systems.parent, "l40s/moe/vllm/1.0", "moe_perf", rows)
     build(store_path, kernels=package)
     with open_store(store_path) as store:
-        assert "no hidden_size" in set(dropped_rows(store)["reason"])
+        said(no_hidden=lines_with(set(dropped_rows(store)["reason"]), "no hidden_size"))
 
 
 def test_the_database_itself_refuses_infinity_and_nan(tmp_path: Path):
@@ -262,12 +263,12 @@ def test_threads_with_their_own_cursors_get_their_own_rows(
 
 
 def test_status_names_each_reason_to_rebuild(
-    store_path: Path, package: KernelPackage, monkeypatch: pytest.MonkeyPatch
+    store_path: Path, package: KernelPackage, monkeypatch: pytest.MonkeyPatch, said
 ):
     monkeypatch.setattr("advisor.measured.store_build.installed_package", lambda: package)
     missing = status(store_path)
     assert not missing.exists
-    assert "python -m advisor store build" in missing.problem
+    said(python_advisor=lines_with(missing.problem, "python"))
     build(store_path, kernels=None)
     assert status(store_path).stale_because == (
         "kernel tables of version test-1 are installed, the store has none",
@@ -277,7 +278,7 @@ def test_status_names_each_reason_to_rebuild(
     assert not fresh.stale
     assert fresh.rows_by_table["moe"] == 6
     monkeypatch.setattr("advisor.measured.store_build.builder_sha256", lambda: "0" * 64)
-    assert "the code that builds it has changed" in status(store_path).stale_because
+    said(code_that=lines_with(status(store_path).stale_because, "the code"))
 
 
 @pytest.mark.skipif(installed_package() is None, reason="aiconfigurator-core is not installed")

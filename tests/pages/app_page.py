@@ -51,6 +51,16 @@ def press(test: AppTest, *wanted: str) -> AppTest:
     return test
 
 
+def keys(test: AppTest) -> set[str]:
+    """Keys of the page's buttons."""
+    return {str(button.key) for button in test.button}
+
+
+def telling(test: AppTest, words: str) -> list[str]:
+    """Lines of the page's text that hold some words."""
+    return [line for line in texts(test).splitlines() if words in line]
+
+
 def texts(test: AppTest) -> str:
     """All text of the page, without the marks that escape it."""
     kinds = (test.title, test.subheader, test.markdown, test.caption, test.text)

@@ -14,7 +14,8 @@ from streamlit.testing.v1 import AppTest
 from advisor.measured import profiler_runs as profile
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
-from tests.pages.app_page import opened, press, texts
+from tests.golden.said import Said, lines_with
+from tests.pages.app_page import opened, press, telling
 from tests.pages.test_app import charts, link
 from tests.pages.test_profile import until
 from tests.profiling import fake_engine
@@ -55,18 +56,23 @@ def measured() -> AppTest:
     return opened("measure", **link(SCENARIO))
 
 
-def test_without_an_engine_there_is_the_command_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def commands(test: AppTest) -> list[str]:
+    """What the page offers to be typed instead."""
+    return [item.value for item in test.code if "profile" in item.value]
+
+
+def test_without_an_engine_there_is_the_command_alone(
+    monkeypatch: pytest.MonkeyPatch, said: Said
+) -> None:
     monkeypatch.setattr(profile, "engine_python", lambda: "")
     test = opened("measure", **link(SCENARIO))
-    assert f"advisor profile --engine vllm --model olmoe-1b-7b {GRID} --output measured" in [
-        item.value for item in test.code
-    ]
-    assert "It runs vLLM" in texts(test)
+    said(command=commands(test), it_runs=telling(test, "It runs"))
     assert "engine_start" not in {item.key for item in test.button}
 
 
 def test_a_run_is_started_cancelled_and_resumed_on_the_page(
     monkeypatch: pytest.MonkeyPatch,
+    said: Said,
 ) -> None:
     monkeypatch.setenv("FAULT", "hang:1")  # else it may be over before the page is open again
     test = opened("measure", **link(SCENARIO))
@@ -83,7 +89,7 @@ def test_a_run_is_started_cancelled_and_resumed_on_the_page(
     press(again, "engine_cancel")
     until(over)
     after = opened("measure", **link(SCENARIO))
-    assert "Cancelled: what was measured until then is below. Resume continues it." in texts(after)
+    said(cancelled_what=telling(after, "Cancelled: what"))
     monkeypatch.delenv("FAULT")
     press(after, "engine_resume")
     until(over)
@@ -92,23 +98,21 @@ def test_a_run_is_started_cancelled_and_resumed_on_the_page(
     assert (done.folder / "data.csv").read_text().count("\n") == 5
 
 
-def test_a_grid_that_cannot_be_run_is_refused_in_the_command_s_words() -> None:
+def test_a_grid_that_cannot_be_run_is_refused_in_the_command_s_words(said: Said) -> None:
     profile.start_engine(SCENARIO, "k4", CONFIG, ("1,q", "0", "16"))
     until(over)
-    assert "The profiler refused: --batches 1,q: give whole numbers" in texts(
-        opened("measure", **link(SCENARIO))
-    )
+    said(profiler_refused=telling(opened("measure", **link(SCENARIO)), "The profiler"))
 
 
-def test_its_points_stand_on_the_curve_and_one_button_uses_them() -> None:
+def test_its_points_stand_on_the_curve_and_one_button_uses_them(said: Said) -> None:
     test = measured()
     assert test.segmented_control(key="engine_k").options == ["1", "3"]
     (chart,) = charts(test)
-    assert "5 of your points lie" in chart.alt
+    said(points_lie=lines_with(chart.alt, "5 of"))
     assert "random, K = 3" in chart.alt
     press(test, "engine_use")
     assert test.session_state["refit"]
-    assert test.button(key="engine_use").label == "In use on every page"
+    said(use_every=test.button(key="engine_use").label)
 
 
 def test_design_measures_the_design_in_hand(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +128,8 @@ def test_design_measures_the_design_in_hand(monkeypatch: pytest.MonkeyPatch) -> 
     test = opened("design", **link(SCENARIO))
     press(test, "engine_start")
     assert "already" in test.error[0].value
-    command = f"advisor profile --engine vllm --model {asked[0]}.json {GRID} --output measured"
-    assert command in [item.value for item in test.code]
-    assert f"With {asked[0]}.json, the model's config.json, in this folder." in texts(test)
+    assert commands(test) == [
+        f"advisor profile --engine vllm --model {asked[0]}.json {GRID} --output measured"
+    ]
+    assert telling(test, f"{asked[0]}.json")
     assert json.loads(asked[1])["num_hidden_layers"] > 0

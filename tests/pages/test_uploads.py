@@ -13,12 +13,14 @@ from streamlit.testing.v1 import AppTest
 
 from advisor.measured.ingest import rows
 from advisor.measured.ingest.rows import evaluate
+from advisor.measured.refit_result import RefitResult
 from advisor.predict.scenario import START_ACCEPTANCE, Scenario, nearest_acceptance
 from advisor.ui import state
+from tests.golden.said import Said
 from tests.measured.refit_synthetic import benchmark_csv
 from tests.measured.test_own_points import rows as sweep_rows
 from tests.own_model import CONFIG_JSON
-from tests.pages.app_page import go_to, live, opened, press, texts
+from tests.pages.app_page import go_to, keys, live, opened, press, telling, texts
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures/ingest"
 COLUMNS = "Read with these columns"
@@ -64,6 +66,14 @@ def read_as(test: AppTest) -> pd.DataFrame:
     return found.replace(r"\\", "", regex=True)
 
 
+def refit_of(test: AppTest) -> RefitResult | None:
+    """What the rows moved. None where they were not refitted, or that is undone."""
+    if "_upload_refit" not in test.session_state:
+        return None
+    stored = test.session_state["_upload_refit"]
+    return stored and stored[1]
+
+
 def scenario(test: AppTest) -> Scenario:
     """The scenario of the session."""
     return test.session_state["_scenario"]
@@ -74,26 +84,30 @@ def alts(test: AppTest) -> list[str]:
 
 
 def test_an_upload_is_read_refitted_known_when_it_comes_again_and_the_refit_undone(
-    points: bytes,
+    points: bytes, said: Said
 ) -> None:
     test = upload(page(), "mine.csv", points)
-    assert any(item.label == "mine.csv: 14 rows read" for item in test.expander)
+    assert len(frame(test)) == 14
     press(test, "refit_upload")
     assert not test.error
-    said = texts(test)
-    assert re.search(r"Your data moved host time per speculative round by \+\d+%", said)
-    assert "13 points of h200-sxm with vllm, 1 set aside as outlier because in line 8" in said
+    assert refit_of(test).n_points == 13
+    (outlier,) = refit_of(test).outliers
+    assert outlier.line == 8
+    said(moved=telling(test, "moved"), points=telling(test, "outlier"))
     assert any("before and" in alt for alt in alts(test))
     upload(test, "copy of mine.csv", points)
-    assert "already read in this session" in texts(test)
-    assert "What your data changed" in texts(test)
+    said(again=telling(test, "already"))
+    assert refit_of(test)
     assert page().title[0].value == UNTOUCHED, "another session"
     press(test, "undo_refit")
     assert not any("before and" in alt for alt in alts(test))
-    assert "What your data changed" not in texts(test)
+    assert refit_of(test) is None
+    assert "undo_refit" not in keys(test)
 
 
-def test_a_file_of_another_model_is_not_filled_in_from_the_bar_and_does_not_go_on_one_gpu() -> None:
+def test_a_file_of_another_model_is_not_filled_in_from_the_bar_and_does_not_go_on_one_gpu(
+    said: Said,
+) -> None:
     lines = ["model_id,engine,batch_size,draft_tokens_k,accepted_length,tpot_s"]
     lines += [
         f"deepseek-v3,vllm,{b},1,1.8,{s}"
@@ -109,11 +123,9 @@ def test_a_file_of_another_model_is_not_filled_in_from_the_bar_and_does_not_go_o
     assert "missing_gpu_count" not in {item.key for item in test.text_input}, (
         "one of the two is asked"
     )
-    assert "The file is of DeepSeek-V3, the bar of gpt-oss-20b: confirm GPUs and drafter." in texts(
-        test
-    )
+    said(of_another=telling(test, "DeepSeek-V3"))
     press(test, "Confirm and compare")
-    assert test.error[0].value == "Still open: Tensor-parallel size."
+    said(open=test.error[0].value)
     test.text_input(key="missing_tensor_parallel").set_value("8")
     press(test, "Confirm and compare")
     assert (scenario(test).model_id, scenario(test).n_gpus, scenario(test).drafter_id) == (
@@ -121,8 +133,7 @@ def test_a_file_of_another_model_is_not_filled_in_from_the_bar_and_does_not_go_o
         8,
         "mtp",
     )
-    assert "Filled in: Own MTP module, TP 8" in texts(test)
-    assert "The bar is set to DeepSeek-V3 on B200 SXM" in texts(test)
+    said(filled_in=telling(test, "Filled"), bar=telling(test, "bar is"))
 
 
 BORROWED = "gpt-oss-20b-eagle3-mt-bench"
@@ -138,7 +149,7 @@ qwen3 30b,H100 SXM,1,180,310\nqwen3 30b,H100 SXM,8,1150,1720\nqwen3 30b,H100 SXM
 
 def test_a_wide_table_under_its_own_headers_goes_to_its_verdict_with_no_question() -> None:
     test = upload(page(**H100), "mine.csv", TPUT.encode())
-    assert "fill_in" not in {button.key for button in test.button}
+    assert "fill_in" not in keys(test)
     read = read_as(test)
     meant = dict(zip(read["Read from"], read["Meaning"], strict=True))
     assert [meant[name] for name in ("model", "gpu_name", "conc")] == [
@@ -160,7 +171,7 @@ def test_no_column_is_shown_as_chosen_that_is_not_used() -> None:
         )
         assert test.selectbox(key="map_p99_ttft_ms").value == "ignore", "nothing is read from it"
         assert test.selectbox(key=f"map_{name}").value == "accepted_length"
-        assert ("confirm the columns" in test.title[0].value) == (name == "tau")
+        assert ("confirm" in test.title[0].value) == (name == "tau")
         if name == "tau":
             assert frame(test)["accepted_length"].isna().all()
             press(test, COLUMNS)
@@ -184,10 +195,10 @@ def test_why_rows_are_refused_stands_open() -> None:
         assert len(frame(test)) == (2 if refused else 3)
 
 
-def test_an_accelerator_is_found_by_any_spelling_that_a_file_may_have() -> None:
+def test_an_accelerator_is_found_by_any_spelling_that_a_file_may_have(said: Said) -> None:
     test = upload(page(), "mine.csv", TPUT.replace("H100 SXM", "box 7").encode())
     asked = test.selectbox(key="known_hardware_id")
-    assert asked.label.replace("\\", "") == "gpu_name says box 7: which accelerator?"
+    said(asked=asked.label)
     assert {"H100 SXM5 · 80 GiB", "A100 SXM4 · 80 GiB"} <= set(asked.options)
     counted = upload(page(), "mine.csv", TPUT.replace("H100 SXM", "8x H100-SXM5 80 GB").encode())
     assert set(zip(frame(counted)["hardware_id"], frame(counted)["gpu_count"], strict=True)) == {
@@ -203,7 +214,7 @@ def test_refused_rows_are_listed_the_good_ones_stay_and_an_unknown_accelerator_i
     cells = lines[3].split(",")
     cells[column] = "-4"
     test = upload(page(), "mine.csv", "\n".join([*lines[:3], ",".join(cells), *lines[4:]]).encode())
-    assert any("13 rows read, 1 row refused" in item.label for item in test.expander)
+    assert len(frame(test)) == 13
     rejected = next(item.value for item in test.dataframe if "reason" in item.value)
     assert rejected[["line", "column"]].to_numpy().tolist() == [[4, "batch_size"]]
     test.selectbox(key="known_hardware_id").set_value("h200-sxm")
@@ -245,9 +256,9 @@ def test_a_hostile_file_is_one_message_and_the_page_stays(data: bytes) -> None:
 OWN = b"users;drafted tokens;gain;gap (ms);box\n1;3;1,9;5;H200\n8;3;1,7;9;H200\n32;3;1,4;14;H200\n"
 
 
-def test_headers_of_ones_own_are_mapped_in_a_form_that_guesses_and_takes_each_meaning_once() -> (
-    None
-):
+def test_headers_of_ones_own_are_mapped_in_a_form_that_guesses_and_takes_each_meaning_once(
+    said: Said,
+) -> None:
     test = upload(page(), "own.csv", OWN)
     assert "not recognised" in test.error[0].value
     guesses = {
@@ -262,7 +273,7 @@ def test_headers_of_ones_own_are_mapped_in_a_form_that_guesses_and_takes_each_me
     assert guesses == meant | {"box": "hardware_id"}, "by its cells"
     test.selectbox(key="map_gap (ms)").set_value("speedup")
     press(test, COLUMNS)
-    assert "both to be read as" in test.error[0].value
+    said(twice=test.error[0].value)
     test.selectbox(key="map_gap (ms)").set_value("itl_ms")
     press(test, COLUMNS)
     assert not test.error
@@ -300,13 +311,13 @@ def test_the_baseline_may_lie_in_another_file(monkeypatch: pytest.MonkeyPatch) -
     zone(test).set_value(files).run()
     assert not test.error
     assert frame(test)["speedup"].dropna().round(3).tolist() == [round(5 / 3, 3), 1.25]
-    assert "1.csv from line 3" in texts(test)
+    assert [source.before for source in test.session_state["_upload"].sources] == [0, 2, 4, 6]
     together = [one for one in checked if not one.endswith("csv")]
     assert together == ["4 files"] * 2, "all files together, as they are and with what the bar says"
 
 
 def test_a_refit_in_use_is_predicted_with_on_every_page_marked_and_undone_in_one_click(
-    points: bytes,
+    points: bytes, said: Said
 ) -> None:
     test = press(upload(page(), "mine.csv", points), "refit_upload", "use_refit")
     assert test.button(key="use_refit").disabled
@@ -315,16 +326,16 @@ def test_a_refit_in_use_is_predicted_with_on_every_page_marked_and_undone_in_one
     for name in ("serve", "design", "share", "trust"):
         go_to(test, name).run(timeout=120)
         assert not test.exception
-        assert "Refitted on 13 uploaded points" in texts(test)
+        assert "undo_refit_in_use" in keys(test)
+        said(**{name: telling(test, "Refitted on 13")})
     go_to(test, "serve").run()
     used = live(test)["speedup"]
-    assert "refitted on 13 uploaded points" in texts(test).lower()
     other = page(refit=refit)
     go_to(other, "serve").run()
     assert live(other)["speedup"] == used
     test.session_state["engine"] = "sglang"
     test.run()
-    assert "here the shipped constants are used" in texts(test)
+    said(unused=telling(test, "constants"))
     assert scenario(test).refit is None
     test.session_state["engine"] = "vllm"
     test.run()
@@ -335,38 +346,42 @@ def test_a_refit_in_use_is_predicted_with_on_every_page_marked_and_undone_in_one
     assert "refit" not in test.query_params
 
 
-def test_a_plain_sweep_is_drawn_beside_the_model_used_on_every_page_and_undone() -> None:
+def test_a_plain_sweep_is_drawn_beside_the_model_used_on_every_page_and_undone(said: Said) -> None:
     test = upload(page(acceptance="3.2@5"), "plain.csv", sweep_rows(slower=1.25).encode())
-    assert "Your plain sweep, batch 1 to 1,024, lies 25% above the predicted steps" in texts(test)
-    assert test.title[0].value == "Keep K = 3 at batch 8 (measured 3.19×)"
-    assert "**Your step without drafts takes " in texts(test)
+    said(
+        sweep=telling(test, "plain sweep"),
+        title=test.title[0].value,
+        step=telling(test, "without drafts"),
+    )
     press(test, "use_plain_sweep")
     assert test.button(key="use_plain_sweep").disabled
     assert test.query_params["plain_sweep"] == scenario(test).plain_sweep
     go_to(test, "serve").run()
-    assert "Steps follow your plain sweep" in texts(test)
+    said(used=telling(test, "plain sweep"))
     test.session_state["engine"] = "sglang"
     test.run()
     assert scenario(test).plain_sweep is None
-    assert "Your plain sweep is of engine vllm; **here it is not used.**" in texts(test)
+    said(unused=telling(test, "plain sweep"))
     press(test, "undo_plain_sweep")
     assert "plain sweep" not in texts(test)
 
 
-def test_a_link_with_a_damaged_refit_says_so_and_answers_with_the_shipped_constants() -> None:
+def test_a_link_with_a_damaged_refit_says_so_and_answers_with_the_shipped_constants(
+    said: Said,
+) -> None:
     test = page(refit="on=<b>/x;n=1")
-    assert "The link carries a refit that cannot be read" in texts(test)
+    said(damaged=telling(test, "refit"))
     assert scenario(test).refit is None
 
 
 def test_acceptance_by_position_of_an_uploaded_run_is_used_in_the_scenario() -> None:
     test = upload(page(), "serve.jsonl", (FIXTURES / "vllm_serve_constructed.jsonl").read_bytes())
-    assert "3 positions: 0.7, 0.45, 0.25" in test.selectbox(key="own_acceptance").value
+    assert "0.7, 0.45, 0.25" in test.selectbox(key="own_acceptance").value
     press(test, "use_own_acceptance")
     assert scenario(test).acceptance == "0.7,0.6429,0.5556"
 
 
-def test_a_pasted_console_block_is_read_and_a_near_miss_says_what_it_lacks() -> None:
+def test_a_pasted_console_block_is_read_and_a_near_miss_says_what_it_lacks(said: Said) -> None:
     block = "\n".join((FIXTURES / "serving_console_constructed.txt").read_text().splitlines()[1:44])
     test = pasted(page(), block)
     labels = [
@@ -377,19 +392,16 @@ def test_a_pasted_console_block_is_read_and_a_near_miss_says_what_it_lacks() -> 
     assert any("1 row read" in label for label in labels)
     assert frame(test)["tpot_s"].tolist() == pytest.approx([0.004])
     pasted(test, '{"output_throughput": 5, "n": 1}')
-    assert (
-        "is nearly vLLM bench serve JSON" in test.error[0].value
-        or "say below which column" in test.error[0].value
-    )
+    said(nearly=test.error[0].value)
 
 
-def test_a_name_that_the_file_states_can_be_changed_on_the_page() -> None:
+def test_a_name_that_the_file_states_can_be_changed_on_the_page(said: Said) -> None:
     lines = "hardware_id,model_id,engine,batch_size,draft_tokens_k,tpot_ms\nh200-sxm,qwen3-30b-a3b,vllm,8,0,7.5"  # noqa: E501
     test = upload(page(), "mine.csv", lines.encode())
     test.selectbox(key="stated_model_id").select("qwen3-235b-a22b")
     press(test, "fill_in_more")
     assert frame(test)["model_id"].tolist() == ["qwen3-235b-a22b"]
-    assert "which the file states in 1 row" in texts(test)
+    said(replaced=telling(test, "the file states"))
 
 
 RUNS = (
@@ -405,7 +417,9 @@ BENCH = b"""{"date": "20261120-141500", "backend": "vllm", "model_id": "Qwen/Qwe
 BAR = {"hardware_id": "h100-sxm", "n_gpus": "2", "tensor_parallel": "2", "batch_size": "32"}
 
 
-def test_what_cannot_be_read_leaves_what_was_read_filled_in_and_refitted_before() -> None:
+def test_what_cannot_be_read_leaves_what_was_read_filled_in_and_refitted_before(
+    said: Said,
+) -> None:
     good = ("runs.csv", RUNS, "")
     stays = "What was read before stays: runs.csv."
     table = (
@@ -425,14 +439,14 @@ def test_what_cannot_be_read_leaves_what_was_read_filled_in_and_refitted_before(
         assert len(test.error) == bool(words)
         assert all(re.search(words, item.value.replace("\\", "")) for item in test.error)
         assert (len(frame(test)), set(frame(test)["gpu_count"])) == (5, {2})
-        assert "What your data changed" in texts(test)
+        assert refit_of(test)
     pasted(test, "{")
     assert stays in test.error[0].value
     assert len(frame(test)) == 5
     at_once = page(**BAR)
     zone(at_once).set_value([good, cut, ("copy.csv", RUNS, "")]).run()
     assert ["cut.json" in item.value for item in at_once.error] == [True]
-    assert "copy.csv is the same file as runs.csv" in texts(at_once)
+    said(same=telling(at_once, "copy.csv"))
     assert len(frame(at_once)) == 5
 
 
@@ -450,7 +464,7 @@ def test_columns_are_listed_in_words_and_correcting_one_keeps_what_was_filled_in
 
 
 def test_undoing_a_refit_or_forgetting_its_upload_ends_its_use_and_one_that_came_by_a_link_stays(
-    points: bytes,
+    points: bytes, said: Said
 ) -> None:
     test = upload(page(), "mine.csv", points)
     assert "refit" in test.button(key="forget").help
@@ -462,19 +476,18 @@ def test_undoing_a_refit_or_forgetting_its_upload_ends_its_use_and_one_that_came
     assert scenario(test).refit is None
     press(test, "refit_upload", "use_refit", "forget")
     assert scenario(test).refit is None
-    assert "every page predicts with the shipped constants again" in texts(test)
+    said(forgotten=telling(test, "constants again"))
     assert zone(test).key != before
     assert not zone(test).value
     assert test.title[0].value == UNTOUCHED
     other = press(upload(page(refit=carried), "runs.csv", RUNS), "forget")
-    assert "shipped constants again" not in texts(other)
+    assert telling(other, "constants again") == []
     assert scenario(other).refit == carried
 
 
-def test_of_two_files_one_is_mapped_by_itself() -> None:
+def test_of_two_files_one_is_mapped_by_itself(said: Said) -> None:
     test = page(**BAR)
     zone(test).set_value([("runs.csv", RUNS, ""), ("vllm_bench.json", BENCH, "")]).run()
-    assert any("Which column is which in runs" in item.label for item in test.expander)
     test.selectbox(key="map_0_speculation").set_value("notes")
     press(test, COLUMNS)
     assert frame(test)["notes"].dropna().tolist() == ["no", "eagle3", "no", "eagle3", "eagle3"]
@@ -486,29 +499,19 @@ def test_of_two_files_one_is_mapped_by_itself() -> None:
         1.458,
         round(14.61 / 9.9, 3),
     ]
-    assert "no baseline found" not in texts(test)
-    assert "what batch_size counts, prompt length, generated length" in texts(test)
+    said(lacks=telling(test, "prompt length"), baselines=telling(test, "baseline"))
 
 
-def test_seconds_under_a_header_in_milliseconds_are_said_on_reading() -> None:
+def test_seconds_under_a_header_in_milliseconds_are_said_on_reading(said: Said) -> None:
     lines = ["batch size,K,TPOT (ms),accepted length"]
     lines += [
         f"{b},{k},{ms / 1e3},{2.4 if k else ''}"
         for b, k, ms in ((1, 0, 4.9), (1, 3, 3.4), (8, 0, 8.6))
     ]
     test = upload(page(**BAR), "runs_sec.csv", "\n".join(lines).encode())
-    said = test.error[0].value.replace("\\", "")
-    assert "the header says ms" in said, "on reading, before a refit is asked for"
+    said(on_reading=test.error[0].value)
     assert len(frame(test)) == 3, "the file stays"
-    assert "refit_upload" not in {button.key for button in test.button}, (
-        "no refit before that is answered"
-    )
-    assert re.search(
-        r"TPOT \(ms\) is 1/\S+ of what is predicted .* \(line \d: 0\.00\d+ ms where \d\.\d+ ms is",
-        said,
-    )
-    assert "the numbers look like s, the header says ms" in said
-    assert "tpot_s" not in said
+    assert "refit_upload" not in keys(test), "no refit before that is answered"
 
 
 WIDE = """batch,plain_tpot_ms,eagle3_tpot_ms,K,accepted_length
@@ -516,22 +519,23 @@ WIDE = """batch,plain_tpot_ms,eagle3_tpot_ms,K,accepted_length
 ASKED = H100 | {"hardware_id": "h200-sxm"}
 
 
-def test_a_wide_table_of_six_rows_reaches_yours_against_the_model_without_a_dead_end() -> None:
+def test_a_wide_table_of_six_rows_reaches_yours_against_the_model_without_a_dead_end(
+    said: Said,
+) -> None:
     test = upload(page(**ASKED), "wide.csv", WIDE.encode())
     assert test.selectbox(key="map_plain_tpot_ms").value == "baseline_tpot_ms"
     assert not test.button(key="refit_upload").disabled, "the bar says the rest"
     press(test, "refit_upload")
-    assert "6 points of h200-sxm with vllm" in texts(test)
-    by_key = {button.key: button for button in test.button}
-    assert by_key["use_own_length"].label == "Use my accepted length 2.4@3"
-    by_key["use_refit"].click().run()
+    assert refit_of(test).n_points == 6
+    assert "use_own_length" in keys(test)
+    press(test, "use_refit")
     assert scenario(test).acceptance == "2.4@3", (
         "the length that the runs counted, not the borrowed one"
     )
     go_to(test, "serve").run(timeout=120)
     assert not test.exception
     assert len(live(test)["own"]) == 6
-    assert "Yours: Keep K = 3" in texts(test), "the decision of Measure, and the way back"
+    said(decision=telling(test, "Yours"))
     assert [link.proto.page for link in test.get("page_link")].count("measure") == 1
     press(test, "undo_refit_in_use")
     assert scenario(test).acceptance == BORROWED
@@ -546,36 +550,39 @@ def test_the_accepted_length_of_a_run_ends_with_its_model_or_drafter_and_with_it
         now = scenario(test)
         assert now.acceptance == nearest_acceptance(now.model_id, now.drafter_id, BORROWED)
         assert test.query_params["acceptance"] != ["2.4@3"], "the link shares what is shown"
-        assert ("The accepted length of your run, 2.4@3" in texts(test)) == bool(other)
+        assert ("keep_own_length" in keys(test)) == bool(other)
         if other:
             press(test, "keep_own_length")
             assert scenario(test).acceptance == "2.4@3"
-            assert "keep_own_length" not in {button.key for button in test.button}
+            assert "keep_own_length" not in keys(test)
 
 
-def test_what_a_wide_table_counts_is_asked_on_the_page_where_its_headers_leave_it_open() -> None:
+def test_what_a_wide_table_counts_is_asked_on_the_page_where_its_headers_leave_it_open(
+    said: Said,
+) -> None:
+    """A latency may be a whole round's, so that it is confirmed."""
     data = (
         WIDE.replace("plain_tpot_ms", "plain (ms)")
         .replace("eagle3_tpot_ms", "eagle3 (ms)")
         .encode()
     )
     test = upload(page(**ASKED), "wide.csv", data)
-    assert test.title[0].value == "6 rows read: say what is counted"
+    said(open=test.title[0].value)
     test.selectbox(key="missing_metric").set_value("tpot_ms")
     press(test, "fill_in", "refit_upload")
-    assert "6 points of h200-sxm with vllm" in texts(test)
+    assert refit_of(test).n_points == 6
     test = upload(page(**ON_B200), "wide.csv", LATENCIES + b"1,3,2.3,3.9,2.2\n16,3,3.5,6.1,2.2\n")
-    assert test.title[0].value == "2 rows read: confirm what is counted", (
-        "a latency that may be a whole round's"
-    )
+    said(confirm=test.title[0].value)
     assert test.selectbox(key="missing_metric").value == "tpot_ms"
 
 
-def test_what_a_comma_marks_is_asked_and_the_answer_holds_when_columns_are_chosen_again() -> None:
+def test_what_a_comma_marks_is_asked_and_the_answer_holds_when_columns_are_chosen_again(
+    said: Said,
+) -> None:
     rows = b"h200-sxm;qwen3-30b-a3b;vllm;eagle3;1;3;2.5;8,310;1\nh200-sxm;qwen3-30b-a3b;vllm;eagle3;8;3;2.5;12,450;1\n"  # noqa: E501
     head = b"hardware_id;model_id;engine;drafter;batch_size;draft_tokens_k;accepted_length;tpot_ms;box\n"  # noqa: E501
     test = upload(page(), "own.csv", head + rows)
-    assert "What does the comma mark in tpot_ms '8,310'" in texts(test)
+    said(asked=telling(test, "comma"))
     test.selectbox(key="map_comma").set_value("decimal")
     press(test, COLUMNS)
     assert frame(test)["tpot_s"].tolist() == pytest.approx([0.00831, 0.01245])
@@ -590,7 +597,9 @@ LATENCIES = b"concurrency,num_speculative_tokens,tpot_plain_ms,itl_with_eagle,ac
 ON_B200 = {"hardware_id": "b200-sxm", "model_id": "gpt-oss-20b", "acceptance": "2.7@3"}
 
 
-def test_a_wide_table_that_calls_one_latency_tpot_and_the_other_itl_gets_its_verdict() -> None:
+def test_a_wide_table_that_calls_one_latency_tpot_and_the_other_itl_gets_its_verdict(
+    said: Said,
+) -> None:
     rows = (
         "1,3,2.32,2.0,2.2",
         "4,3,2.72,2.35,2.2",
@@ -599,18 +608,16 @@ def test_a_wide_table_that_calls_one_latency_tpot_and_the_other_itl_gets_its_ver
         "128,3,6.4,6.6,2.2",
     )
     test = upload(page(**ON_B200), "wide.csv", LATENCIES + "\n".join(rows).encode())
-    decision = (
-        "Keep K = 3 up to batch 64 (measured 1.10× to 1.22×); switch speculation off at batch 128 "
-        "(measured 0.97×)"
+    said(
+        decision=test.title[0].value,
+        cause=telling(test, "explains"),
+        taken=telling(test, "From the bar"),
     )
-    assert test.title[0].value == decision
-    assert "**Your accepted length explains it:**" in texts(test)
-    assert "use_own_length" in {button.key for button in test.button}
-    assert "fill_in" not in {button.key for button in test.button}, "nothing is asked"
-    assert "From the bar: B200 SXM · 180 GiB, gpt-oss-20b" in texts(test)
+    assert "use_own_length" in keys(test)
+    assert "fill_in" not in keys(test), "nothing is asked"
     press(test, "use_own_length")
     assert scenario(test).acceptance == "2.2@3"
-    assert "Your accepted length explains it" not in texts(test)
+    assert telling(test, "explains") == []
 
 
 OTHER = "Your runs are of another scenario"
@@ -627,7 +634,7 @@ def theirs(drafter: str) -> AppTest:
     return test
 
 
-def test_a_bar_that_is_set_after_the_drop_is_what_the_file_is_read_by() -> None:
+def test_a_bar_that_is_set_after_the_drop_is_what_the_file_is_read_by(said: Said) -> None:
     data = (
         b"users,spec,tpot_ms\n1,off,9.8\n1,2,6.4\n16,off,14.9\n16,2,12.1\n64,off,25.3\n64,2,29.7\n"
     )
@@ -642,42 +649,40 @@ def test_a_bar_that_is_set_after_the_drop_is_what_the_file_is_read_by() -> None:
         ("model_id", "qwen3-235b-a22b"),
     ):
         assert set(read[column]) == {value}
-    said = texts(test)
-    assert "another scenario" not in said
-    assert "which the file states" not in said
-    assert "measured 1.53× to 1.23×" in said
+    said(decision=test.title[0].value)
+    assert telling(test, "the file states") == []
 
 
 def test_a_file_of_another_scenario_sets_the_bar_in_one_click() -> None:
     test = press(theirs("eagle3"), "bar_to_file")
     assert (scenario(test).hardware_id, scenario(test).model_id) == ("h200-sxm", "qwen3-30b-a3b")
-    assert test.title[0].value not in (OTHER, "No row can be used")
+    assert test.title[0].value != OTHER
+    assert not test.session_state["_upload"].result.frame.empty
+    assert "bar_to_file" not in keys(test)
 
 
-def test_a_file_of_a_scenario_that_cannot_be_leaves_the_bar_and_the_page_whole() -> None:
+def test_a_file_of_a_scenario_that_cannot_be_leaves_the_bar_and_the_page_whole(said: Said) -> None:
     test = theirs("mtp")
-    assert not [button for button in test.button if button.key == "bar_to_file"], (
-        "this model has no MTP module"
-    )
+    assert "bar_to_file" not in keys(test), "this model has no MTP module"
     test.session_state["model_id"] = "qwen3-30b-a3b"
     test.session_state["drafter_id"] = "mtp"
     test.run()
     assert not test.exception, "Share opens where there is no answer"
-    assert "no multi-token-prediction module" in test.error[0].value
+    said(refused=test.error[0].value)
 
 
-def test_a_power_log_is_read() -> None:
+def test_a_power_log_is_read(said: Said) -> None:
     log = (FIXTURES.parent / "power/nvidia_smi_constructed.csv").read_bytes()
-    assert "W a GPU at work" in upload(page(), "power.csv", log).title[0].value
+    said(title=upload(page(), "power.csv", log).title[0].value)
 
 
 def test_a_config_json_becomes_the_same_model_dropped_as_under_more(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, said: Said
 ) -> None:
     """Its dimensions are those of a shipped model, whose measured curve holds for it."""
     monkeypatch.setattr(state, "known_as", lambda _: "kimi-k2")
     dropped = upload(page(acceptance=START_ACCEPTANCE), "config.json", CONFIG_JSON.encode())
-    assert re.search(r"\(\d+ layers, top-\d+ of \d+, [\d.,]+ B parameters\)", texts(dropped))
+    said(model=telling(dropped, "parameters"))
     given = page(acceptance=START_ACCEPTANCE)
     given.file_uploader(key="config_file").upload(
         "tiny.json", CONFIG_JSON.encode(), "application/json"
@@ -688,11 +693,11 @@ def test_a_config_json_becomes_the_same_model_dropped_as_under_more(
     assert START_ACCEPTANCE not in {one.acceptance for one in found}
 
 
-def test_k_from_a_name_is_confirmed_and_the_refit_stands_before_the_charts() -> None:
+def test_k_from_a_name_is_confirmed_and_the_refit_stands_before_the_charts(said: Said) -> None:
     runs = ("1,165,221", "4,138,197", "8,118,171", "16,91,133", "32,66,88", "64,45,49")
     text = "users,tps_base,tps_mtp3,gpu,notes\n" + "".join(f"{run},H200,x\n" for run in runs)
     test = upload(page(hardware_id="h200-sxm"), "mine.csv", text.encode())
-    assert test.title[0].value.startswith("6 rows read: confirm K = 3")
+    said(confirm=test.title[0].value)
     assert test.text_input(key="missing_draft_tokens_k").value == "3"
     assert test.session_state["_upload"].frame["draft_tokens_k"].isna().all()
     assert test.selectbox(key="missing_metric").value == "output_tok_per_s_per_user"
@@ -702,10 +707,9 @@ def test_k_from_a_name_is_confirmed_and_the_refit_stands_before_the_charts() -> 
     )
     test.selectbox(key="missing_drafter").set_value("eagle3")
     press(test, "Confirm and compare")
-    assert "Keep K = 3 up to batch 64" in texts(test)
+    said(decision=test.title[0].value)
     assert not any(
         "not understood" in item.label or "not used" in item.label for item in test.expander
     )
     press(test, "refit_upload")
-    kinds = [item.value for item in test.subheader]
-    assert kinds.index("What your data changed") < kinds.index("Read as")
+    said(order=[item.value for item in test.subheader])

@@ -319,6 +319,7 @@ def test_a_held_length_may_have_grown_as_one_alpha_says(monkeypatch: pytest.Monk
 @pytest.mark.usefixtures("by_hand")
 def test_between_two_measured_lengths_none_is_longer_or_shorter_than_both(
     monkeypatch: pytest.MonkeyPatch,
+    said,
 ):
     """One alpha between 0.9 at K = 1 and 0.5 at K = 4 would emit 2.4 tokens at K = 2, more than
     were at K = 4."""
@@ -329,9 +330,9 @@ def test_between_two_measured_lengths_none_is_longer_or_shorter_than_both(
     found = parse_acceptance("x", 8)
     assert found.accepted_length[1:5].tolist() == [1.9, 2.0, 2.0, 2.0]
     assert found.accepted_length[5:9] == pytest.approx([2.01] * 4)
-    assert found.source == "m with mtp on d: paper"
+    said(mtp_paper=found.source)
     down = parse_acceptance("y", 8)
-    assert down.source == "C with mtp on d, reasoning off: paper"
+    said(mtp_reasoning=down.source)
     assert down.accepted_length[8] == 1.9
     assert down.low[8] == pytest.approx(1.9 * np.exp(-SAMPLING)), "held, so no less than at K = 7"
     assert down.low[7] < down.low[3], "a drafter that loses at its largest K keeps that"
@@ -373,20 +374,16 @@ def test_the_ends_of_every_range_are_inside():
     ).accepted_length == (1.0, 3.0)
 
 
-def test_what_is_given_is_said_with_what_follows_from_it():
-    assert parse_acceptance("2.4@3", 4).source == (
-        "2.4 tokens a round at K = 3, as given; other K follow the measured curves' shape"
-    )
-    assert (
-        parse_acceptance("0.5,0.4", 2).source == "2 conditional acceptance probabilities, as given"
-    )
+def test_what_is_given_is_said_with_what_follows_from_it(said):
+    said(tokens_round=parse_acceptance("2.4@3", 4).source)
+    said(conditional_acceptance=parse_acceptance("0.5,0.4", 2).source)
     assert parse_acceptance("0.5,0.4", 3).source.endswith("as given; the last is held")
     curve = load_acceptance_curve(MTP)
-    said = (
+    printed = (
         f"{curve.checkpoint or curve.model_id} with mtp on {curve.dataset}, reasoning on: "
         f"{curve.source}"
     )
-    assert parse_acceptance(MTP, 3).source == said
+    assert parse_acceptance(MTP, 3).source == printed
 
 
 @pytest.mark.parametrize(("length", "shown"), [(40, "x" * 40), (41, "x" * 37 + "...")])

@@ -382,7 +382,10 @@ def test_a_stated_format_of_the_experts_wins_over_the_release() -> None:
         ("deepseek-v3", {"weight_dtype": "nvfp4"}, "fp8", "checkpoint says"),
         ("mixtral-8x7b", {"engine": "trtllm", "weight_dtype": "fp8"}, "fp8", "TensorRT-LLM"),
         ("mixtral-8x7b", {"engine": "vllm", "weight_dtype": "fp8"}, "bf16", "names none"),
+        ("qwen3-30b-a3b", {"engine": "sglang", "tensor_parallel": 4}, "bf16", "names none"),
+        ("deepseek-v3", {"engine": "sglang"}, "bf16", "names none"),
         ("glm-5", {"engine": "sglang"}, "fp8", "sparse attention"),
+        ("glm-5", {"engine": "vllm"}, "bf16", "names none"),
         ("glm-5", {"engine": "sglang", "hardware_id": "h200-sxm"}, "bf16", "names none"),
     ],
 )
@@ -395,6 +398,15 @@ def test_the_cache_is_what_the_checkpoint_and_the_engine_make_it(
         {"bf16": 2.0, "fp8": 1.0}[dtype],
     )
     assert why in found.cache.sentence
+
+
+def test_an_fp8_cache_halves_what_a_sequence_takes_the_drafter_s_keys_with_it() -> None:
+    """Per token two vectors of 4 KV heads of 128 in each of 48 layers, and those of the head's one
+    layer; half on each of two ranks."""
+    placed = {"drafter_id": "eagle3", "context_tokens": 1000, "tensor_parallel": 2, "n_gpus": 2}
+    wide, narrow = (setup("qwen3-30b-a3b", **placed, kv_dtype=dtype) for dtype in ("bf16", "fp8"))
+    assert narrow.memory.kv_bytes_per_sequence == 1000 * 49 * 2 * 4 * 128 / 2
+    assert wide.memory.kv_bytes_per_sequence == 2 * narrow.memory.kv_bytes_per_sequence
 
 
 def test_every_shipped_model_can_be_served_in_each_of_its_published_formats() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -43,6 +44,8 @@ from advisor.profiling.engine.plan import (
 from tests.profiling import fake_engine
 
 CONFIG = {"model_type": "qwen3_moe", "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 100}
+DEPTHS = "line through the first 2 and 4 of 8 layers"
+"""What rows say that were carried from two depths."""
 LIMITS_S = (120.0, 8.0)
 """Patience with a start and with a repeat, ample on a busy machine. [s]"""
 
@@ -145,9 +148,10 @@ def test_an_engine_that_does_not_start_says_why(
     monkeypatch.setenv("FAULT", "start")
     outcome = measure(plan(), engine)
     assert outcome.status == "failed"
-    assert "no device to be found" in outcome.reasons[0]
+    assert "no device" in outcome.reasons[0]
     (next_step,) = command._next(plan(), outcome, "advisor", ["--output", "x"])
-    assert next_step.endswith("engine.log says more), then: advisor profile --output x --resume")
+    assert "engine.log" in next_step
+    assert next_step.split()[-5:] == ["advisor", "profile", "--output", "x", "--resume"]
     assert {row["status"] for row in table(engine)} == {"skipped"}
 
 
@@ -174,7 +178,7 @@ def test_an_engine_that_does_not_do_what_it_was_told_is_not_believed(
     monkeypatch.setenv("FAULT", fault)
     measure(plan(batches=(4,), drafts=(0, 3), repeats=1), engine)
     assert table(engine)[1]["status"] == status
-    assert fault != "ends" or "did not have all 4 sequences decoding" in table(engine)[1]["notes"]
+    assert fault != "ends" or "all 4 sequences" in table(engine)[1]["notes"]
 
 
 def test_a_stopped_run_goes_on_with_what_is_left(
@@ -327,7 +331,7 @@ def test_two_depths_run_side_by_side_are_carried_to_the_whole_along_a_line(
     )
     facts = cell_facts(asked, Cell(1, 3, 16), done)
     assert (facts["status"], facts["time_p10_s"]) == ("noisy", None), "a line that falls below 0"
-    assert asked.depth_note == "line through the first 2 and 4 of 8 layers"
+    assert asked.depth_note == DEPTHS
 
 
 def test_every_round_has_all_cells_in_an_order_of_its_own() -> None:
@@ -418,40 +422,40 @@ def test_a_run_says_its_price_first_and_what_to_do_with_it_last(
     with monkeypatch.context() as patch:
         patch.setattr(command, "hardware", Mock(side_effect=KeyboardInterrupt))
         assert main([*asked, "--output", str(engine)]) == 3
-        assert "stopped before the engine began; the same command" in capsys.readouterr().err
+        assert "same command" in capsys.readouterr().err
     asked += ["--layers", "2,4", "--repeats", "1", "--steps", "3", "--output", str(engine)]
     assert main([*asked, "--budget-s", "1e-9"]) == 3
     said = capsys.readouterr().out
-    assert (
-        "4 cells, 1 x 3 steps; about 1.0 to 1.1 min where a step takes 0.05 s, at most 0.0; rows "
-        "on the"
-    ) in said
+    assert "4 cells, 1 x 3 steps; about 1.0 to 1.1" in said
+    assert "0.05 s, at most 0.0;" in said
     assert not (engine / "engine.log").exists(), "no time left starts no engine"
-    assert "`fit` needs 3 cells that are ok: measure the rest, with more --budget-s" in said
-    assert said.endswith(f"python -m advisor profile {' '.join(asked)} --budget-s 1e-9 --resume\n")
+    assert "needs 3" in said
+    resumed = shlex.split(said.splitlines()[-1])
+    assert resumed[-len(asked) - 4 :] == ["profile", *asked, "--budget-s", "1e-9", "--resume"]
     for name, all_pass in (("NOISE_LIMIT", 1e9), ("FASTEST", (-1e9, 1e9))):
         monkeypatch.setattr(engine_plan, name, all_pass)
     assert main([*asked, "--resume"]) == 0
     said = capsys.readouterr().out
-    assert "engine started; eager: this engine has no graphs on a processor" in said
+    assert "started; eager" in said
     assert re.search(r"r0:b\S+; about \d+ s left", said)
     *printed, head, curve, fit = said.splitlines()[-7:]
     own = f"--hardware {engine}/hardware.json"
-    assert head.endswith(f"--repeats 1 --steps 3 --drafter eagle3 {own} --output {engine}-eagle3")
+    drafting = f"--drafter eagle3 {own} --output {engine}-eagle3".split()
+    assert shlex.split(head)[-10:] == ["--repeats", "1", "--steps", "3", *drafting]
     assert json.loads((engine / "hardware.json").read_text())["bandwidth_bytes_per_s"] == 4, (
         "the best of three"
     )
-    assert printed[0].startswith("measured steps [ms]")
+    assert printed[0].startswith("measured steps")
     assert printed[1].split() == ["batch", "plain", "K=3"]
     assert [len(line.split()) for line in printed[2:]] == [4, 4], (
         "batch, plain step, round and its ratio"
     )
-    assert fit.endswith(f"advisor fit {engine}/data.csv --output {engine}/refit")
+    assert shlex.split(fit)[-4:] == ["fit", f"{engine}/data.csv", "--output", f"{engine}/refit"]
     read = table(engine)
     context = f"--context {round(float(read[0]['context_tokens']))} "
     named = (f"--model {engine}/config.json", own, "--accepted-length 2@3", context)
     assert all(part in curve for part in named)
-    assert {row["notes"] for row in read} == {"line through the first 2 and 4 of 8 layers"}
+    assert {row["notes"] for row in read} == {DEPTHS}
     for row in read:
         sleeps = (
             fake_engine.STEP_S

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from advisor.answers.advice import advise, band_parts
+from advisor.catalog.adjustment import parse_adjustment
 from advisor.physics import laws
 from advisor.physics import step as model_step
 from advisor.physics.laws.recording import recorded, recording, unrecorded, within
@@ -228,7 +229,7 @@ def test_a_law_that_is_added_to_the_model_is_explained_from_its_docstring(
     setup = load_setup(SCENARIOS["n-gram"])
     made = derive(setup, 16, 3)
     new = made.step("verify.dense")
-    assert new.title == "Time of sampling the tokens of a step"
+    assert new.title == sampled.__doc__.partition(".")[0]
     assert (new.expression, new.values) == (
         "M * t_s",
         {"M": Quantity(64.0), "t_s": Quantity(1e-6, "s")},
@@ -341,14 +342,16 @@ def test_a_point_that_is_not_there_is_refused(batch: int, k: int) -> None:
 
 
 def test_constants_of_a_refit_name_the_refit_and_the_fit_they_came_from() -> None:
-    made = derive(load_setup(SCENARIOS["refitted"]), 16, 3)
+    setup = load_setup(SCENARIOS["refitted"])
+    refitted = setup.adjustment.label
+    made = derive(setup, 16, 3)
     by_symbol = {(use.symbol, use.name): use for use in made.constants}
     weights = by_symbol["BW", "experts: rate of reading weights"]
     assert weights.source.startswith("fit moe/h200-sxm/vllm/")
-    assert "refitted on 13 uploaded points" in weights.source
+    assert refitted in weights.source
     assert weights.stderr == pytest.approx(0.03 * weights.value)
     host = next(use for use in made.constants if use.symbol == "c_d")
-    assert host.source.startswith("refitted on 13 uploaded points")
+    assert host.source.startswith(refitted)
 
 
 def test_an_engine_without_rows_of_its_own_says_that_its_overheads_are_the_prior() -> None:
@@ -371,7 +374,7 @@ def test_the_hosts_time_is_the_prior_s_until_a_refit_speaks_of_it() -> None:
         == ("assumed", "docs/model.md")
     )
     assert spoken.value == pytest.approx(0.9 * shipped.value)
-    assert spoken.source.startswith("refitted on 13 uploaded points")
+    assert spoken.source.startswith(parse_adjustment(REFIT).label)
     assert spoken.stderr == pytest.approx(0.3 * spoken.value)
 
 

@@ -62,6 +62,16 @@ def test_nothing_is_hidden_where_a_round_is_as_amdahl_has_it_and_all_where_it_co
     assert laws.hidden_share(1.2, 0.5, 1.8) == pytest.approx(0.5)
 
 
+def test_a_round_without_drafts_loads_no_more_than_a_plain_step(advice: Advice) -> None:
+    """More loading is the experts' growth times the share of a step that loads them: none at K = 0,
+    and never twice what half as many experts more would load."""
+    loading = np.array(live_answer(advice)["loading"])
+    assert loading[:, 0] == pytest.approx(np.zeros(len(loading)), abs=1e-6)
+    growth = experts_growth(advice)
+    routed = advice.curve.plain_components["routed"] / advice.curve.plain_step_s
+    assert loading == pytest.approx(routed[:, None] * (growth - 1.0), abs=1e-3)
+
+
 def test_payload_and_why_are_json_and_hold_published_points_as_they_are(advice: Advice) -> None:
     rows = {
         "batch_size": [8, 16],

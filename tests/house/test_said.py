@@ -1,0 +1,36 @@
+"""Reviewed sentences (tests/golden/said.py): each is of a test that still asks for it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.golden.said import NAME, TESTS, Said, lines_with, reviewed
+
+
+@pytest.mark.parametrize("file", sorted(TESTS.rglob(NAME)), ids=lambda file: file.parent.name)
+def test_every_reviewed_sentence_is_asked_for(file: Path) -> None:
+    for test, texts in reviewed(file.parent).items():
+        name, _, function = test.partition("::")
+        source = (file.parent / name).read_text(encoding="utf-8")
+        assert f"def {function.partition('[')[0]}(" in source, test
+        assert [key for key in texts if not re.search(rf"\b{key}\b", source)] == [], test
+
+
+def test_a_sentence_that_is_worded_anew_or_gone_is_noticed(tmp_path: Path) -> None:
+    (tmp_path / NAME).write_text("test_a.py::test_b:\n  refused: Give a number in FOLDER/x\n")
+    said = Said(tmp_path, "test_a.py::test_b")
+    said(refused="Give a number in /tmp/pytest-of-me/pytest-3/test_b0/x")
+    for text in ("Give numbers in FOLDER/x", ""):
+        with pytest.raises(AssertionError):
+            said(refused=text)
+    with pytest.raises(AssertionError):
+        said(other="Give a number in FOLDER/x")
+
+
+def test_a_line_is_held_by_its_sentence() -> None:
+    text = "note: a. K = 3 gains 1.5x at 8.\nK = 4 loses."
+    assert lines_with(text, "K =") == ["K = 3 gains 1.5x at 8.", "K = 4 loses."]
+    assert lines_with(["a. b.", "c"], "b") == ["a. b."]
