@@ -114,11 +114,11 @@ SERVER = "model_id=deepseek-v3&hardware_id=h200-sxm&n_gpus=8&tensor_parallel=8&d
         ("we got slower with MTP at batch 64", "at batch 64 with K = "),
         (
             "TPOT went from 18 ms to 24 ms with MTP at concurrency 64",
-            "Switch speculation off at batch 64",
+            "Turn speculation off at batch 64",
         ),
         (
             "concurrency,tok/s without,tok/s with\n1,62,98\n16,720,900\n64,1900,1500",
-            "switch speculation off at batch 64",
+            "turn speculation off at batch 64",
         ),
     ],
 )
@@ -129,13 +129,13 @@ def test_slower_with_drafts_ends_in_a_verdict_a_remedy_and_one_step(
     page.get_by_role("button", name="Paste text").click()
     page.get_by_role("textbox", name="Launch line, log").fill(text)
     page.get_by_role("button", name="Read the text").click()
-    if title.lower().startswith("switch"):
+    if title.lower().startswith("turn"):
         page.get_by_role("textbox", name="Draft length K").fill("1")
         page.get_by_role("button", name="Confirm and compare", exact=True).click()
     page.get_by_role("heading", name=title).wait_for()
     page.get_by_text("K = ").first.wait_for()
     assert not re.search("--(set|map)", page.get_by_test_id("stMain").inner_text())
-    if title == "Switch speculation off at batch 64":  # nothing measured pays
+    if title == "Turn speculation off at batch 64":  # nothing measured pays
         assert not page.get_by_role("button", name="on Serve").count()
         return
     button = page.get_by_role("button", name="on Serve")

@@ -13,7 +13,7 @@ from advisor.answers.flags import holds
 from advisor.answers.outcome import FACTS, FLAGS
 from advisor.cli.advise import advice_document
 from advisor.predict.scenario import Scenario
-from advisor.show.phrases import notes, schedule
+from advisor.show.phrases import notes, rules, runs, schedule
 from advisor.show.phrases.answer import BOOK, PHRASES, SLOTS
 from advisor.show.phrases.book import FORMS, Book, Phrase
 from tests.golden.phrases import BASE, FILE, FORM_TEXTS, outcomes, sentences
@@ -43,7 +43,7 @@ def test_a_brace_is_a_fact_a_form_or_a_slot_and_a_condition_is_a_flag(phrase: Ph
 
 def test_every_flag_is_asked_by_a_phrase_and_every_form_is_used() -> None:
     assert FLAGS.keys() == {flag for phrase in PHRASES for flag, _ in phrase.flags}
-    books = (PHRASES, notes.PHRASES, schedule.PHRASES)
+    books = (PHRASES, notes.PHRASES, schedule.PHRASES, runs.PHRASES, rules.PHRASES)
     used = {form for book in books for phrase in book for _, form in phrase.braces}
     assert FORMS.keys() == used | {""}
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from advisor.answers.flags import Flags, holds
-from advisor.text import counted
+from advisor.text import counted, listed
 
 _BRACE = re.compile(r"\{(\w+)(?::(\w+))?\}")
 
@@ -35,6 +35,13 @@ class Phrase:
     def braces(self) -> tuple[tuple[str, str], ...]:
         """(fact or slot, form) of each brace."""
         return tuple((name, form) for name, form in _BRACE.findall(self.say))
+
+
+def phrases_of(table: Mapping[str, Mapping[str, str]]) -> tuple[Phrase, ...]:
+    """Phrases by slot, and in it by the flags under which each is said."""
+    return tuple(
+        Phrase(slot, when, say) for slot, says in table.items() for when, say in says.items()
+    )
 
 
 def _digits(value: float) -> str:
@@ -81,6 +88,13 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "capital": str.capitalize,
     "list": " and ".join,
     "jumps": _jumps,
+    "ms": lambda value: f"{_digits(1e3 * value)} ms",
+    "batch": lambda value: f"{value:,.4g}",
+    "batches": lambda values: listed([f"{value:,.4g}" for value in values]),
+    "or": lambda values: " or ".join(map(str, values)),
+    "checks": lambda value: counted(value, "check"),
+    "lines": lambda value: counted(value, "launch line"),
+    "requests": lambda value: str(value or "(requests at a time)"),
 }
 """A fact as text, by the form behind its name."""
 
