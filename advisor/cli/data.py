@@ -369,7 +369,7 @@ def diagnose(
     if not files:
         raise AdvisorError("nothing to diagnose: give FILE, or --without 52ms and --with 61ms")
     diagnosis = diagnosed(files, column_values, mapped(columns), configs)
-    if diagnosis.unsaid == ("drafter",) and column_values.get("model_id") in model_ids():
+    if diagnosis.verdict.unsaid == ("drafter",) and column_values.get("model_id") in model_ids():
         column_values["drafter"] = usual_drafter(column_values["model_id"])
         assume(f"{drafter_name(column_values['drafter'])} (--drafter)")
         diagnosis = diagnosed(files, column_values, mapped(columns), configs)
@@ -397,20 +397,20 @@ def _typed_run(without: str | None, with_drafts: str | None) -> list[UserFile]:
 def _print_next(view: DiagnosisView, paths: Sequence[Path], options: dict[str, str | None]) -> None:
     """The command that follows: the same with what the files leave open, or every K of the remedy's
     run."""
-    if view.unsaid:
+    if view.verdict.unsaid:
         out.print_next(
             {
                 "with your own values": [
                     "diagnose",
                     *retyped(),
-                    *lacking_words(dict.fromkeys(view.unsaid)),
+                    *lacking_words(dict.fromkeys(view.verdict.unsaid)),
                 ]
             }
         )
-    elif view.unfit is not None:
-        words = ["--set", f"weight_dtype={next(iter(view.unfit.formats), 'FORMAT')}"]
+    elif view.verdict.unfit is not None:
+        words = ["--set", f"weight_dtype={next(iter(view.verdict.unfit.formats), 'FORMAT')}"]
         out.print_next({"in the format that it runs": ["diagnose", *retyped(), *words]})
-    elif view.remedy is not None and view.remedy.n_draft is None and not view.remedy.own_length:
+    elif view.verdict.cause == "few_tokens":
         out.print_next(
             {"with the engine's log: its accepted length": ["diagnose", *retyped(), "server.log"]}
         )
@@ -449,10 +449,10 @@ def _print(view: DiagnosisView, show_all: bool) -> None:
         click.echo(f"{view.command['title']}:\n{indent(view.command['text'], '  ')}")
         out.say(view.command["note"])
     if view.remedy is not None:
-        out.say(f"\n{view.remedy.said}:")
+        out.say(f"\n{view.remedy.title}:")
         out.print_table(view.remedy.table)
     for finding in view.findings:
-        click.echo(f"\n[{finding.kind}] {finding.title}")
+        out.say(f"\n[{finding.kind}] {finding.title}")
         paragraphs = (
             ("of", [finding.where]),
             ("evidence", finding.evidence),
@@ -468,11 +468,12 @@ def _print(view: DiagnosisView, show_all: bool) -> None:
         click.echo(
             f"... {counted(len(view.comparisons) - _SHOWN_RUNS, 'more run')}; --json has all"
         )
-    open_ = "" if show_all else f"; {len(view.not_judged)} need more input (--all lists them)"
-    out.say(f"\nChecks passed: {len(view.clean)}{open_}.")
-    out.print_labelled("  passed", view.clean if show_all else ())
-    for title, needs in view.not_judged if show_all else ():
-        click.echo(f"  {title}: needs {needs}")
+    counts = f"{len(view.clean)}; not judged: {len(view.not_judged)} (--all lists them)"
+    out.say(f"\nChecks passed: {counts}. {view.texts['missing']}")
+    if show_all:
+        out.print_labelled("  passed", view.clean)
+        open_checks = [f"{title} Needs: {needs}" for title, needs in view.not_judged]
+        out.print_labelled("  not judged", open_checks)
     for text in view.notes:
         out.say(text)
 

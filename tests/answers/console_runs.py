@@ -9,7 +9,7 @@ from advisor.answers.diagnosis.runs import UserFile
 PLACE = {"hardware_id": "h200-sxm"}
 DRAFTED = "drafted.txt"
 PLAIN = "plain.txt"
-_SERVES = "vllm serve Qwen/Qwen3-30B-A3B --tensor-parallel-size 1"
+_SERVES = "vllm serve Qwen/Qwen3-30B-A3B --tensor-parallel-size 1 --max-cudagraph-capture-size 4096"
 _CLIENT = (
     "Namespace(backend='vllm', model='Qwen/Qwen3-30B-A3B', dataset_name='%s', max_concurrency=%d, "
     "num_prompts=%d)"
@@ -70,5 +70,5 @@ def found_in(found: Diagnosis, rule: str) -> list[str]:
         line.partition(",")[0]
         for one in found.findings
         if one.rule.id == rule
-        for line in one.lines
+        for line in one.places
     ]

@@ -8,18 +8,18 @@ A faulty run for each rule beside its honest twin: the doctor names that fault, 
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from advisor.answers.diagnosis.diagnose import Diagnosis, diagnose, verdict_text
+from advisor.answers.diagnosis.diagnose import Diagnosis, diagnose
 from advisor.answers.diagnosis.facts import Run
-from advisor.answers.diagnosis.physics import all_rules
+from advisor.answers.diagnosis.physics import all_rules, remedy_values
 from advisor.answers.diagnosis.quantities import quantity
 from advisor.answers.diagnosis.runs import UserFile, UserInput, read_runs
-from advisor.answers.engines.config import mended_line
+from advisor.answers.diagnosis.verdict import cheapest_missing, runs_by_k
+from advisor.answers.engines.config import changed_line
 from advisor.measured.ingest.side_by_side import two_values
 from advisor.prediction import AdvisorError
 from advisor.show.words.diagnosis import diagnosis_document, view_of
@@ -69,14 +69,10 @@ def slower(**factors: float) -> Pair:
 
 def test_an_honest_slow_run_is_told_that_it_is_physics() -> None:
     found = of_file("honest.csv")
-    assert found.verdict == "as_predicted"
+    verdict = found.verdict
+    assert (verdict.case, verdict.is_foreseen, verdict.better_k) == ("foreseen", True, 0)
     assert rules(found) == [LOSES]
-    assert (
-        found.findings[0].fix
-        == "python -m sglang.launch_server ... without --speculative-algorithm"
-    )
-    assert "does not pay" in found.sentence
-    assert "draft nothing (1.00x)" in found.sentence
+    assert found.findings[0].change == {"--speculative*": None}
     (_, compared) = found.comparisons[-1]
     speedup = compared.row("speedup")
     assert speedup.measured == pytest.approx(159.78 / 222.47)
@@ -85,29 +81,28 @@ def test_an_honest_slow_run_is_told_that_it_is_physics() -> None:
 
 def test_an_honest_run_is_as_predicted_and_each_rule_is_judged_or_says_what_it_needs() -> None:
     found = diagnose(Pair().files())
-    assert found.verdict == "as_predicted"
-    assert found.sentence.startswith("Nothing found")
-    named = [*(one.rule.id for one in found.findings), *(rule.id for _, rule in found.clean)]
+    assert (found.verdict.case, found.verdict.n_runs) == ("agrees", 2)
+    named = [*(one.rule.id for one in found.findings), *(rule.id for rule in found.clean)]
     open_rules = [one.rule.id for one in found.not_judged]
     assert len(named + open_rules) == len({*named, *open_rules})
     assert len(named) >= 20
-    assert all(one.lacks and all(len(text) > 8 for text in one.lacks) for one in found.not_judged)
+    assert all(one.lacks for one in found.not_judged)
 
 
 def test_a_gap_that_no_rule_explains_is_said_and_blamed_on_nothing() -> None:
     found = diagnose(slower(drafting=1.55).files())
-    assert found.verdict == "unexplained"
+    verdict = found.verdict
+    assert (verdict.case, verdict.k, verdict.batch) == ("slower", 3, 16)
     assert not found.findings
-    assert found.sentence.startswith("K = 3 at batch 16 gains less than predicted: measured 1.09x")
-    assert (
-        "Likeliest cause: a round takes 2.19 plain steps, 1.41 predicted (round " in found.sentence
-    )
+    assert verdict.measured == pytest.approx(1.09, abs=0.01)
+    assert verdict.cause == "round"
+    assert (verdict.steps, verdict.steps_predicted) == pytest.approx((2.19, 1.41), abs=0.01)
 
 
 def test_a_round_beyond_what_any_kernel_explains_is_a_finding_of_its_own() -> None:
     found = diagnose(slower(drafting=2.3).files())
     assert rules(found) == ["round_slow"]
-    assert found.verdict == "slower_than_predicted"
+    assert found.verdict.case == "physics"
 
 
 def test_rows_that_contradict_themselves_are_the_verdict_where_nothing_else_is() -> None:
@@ -115,8 +110,8 @@ def test_rows_that_contradict_themselves_are_the_verdict_where_nothing_else_is()
     found = diagnose(
         [UserFile("x.csv", text + b"h200-sxm,1,vllm,qwen3-30b-a3b,eagle3,3,16,4.7,8\n")]
     )
-    assert found.verdict == "mismeasured"
-    assert "K + 1" in found.refused[0]
+    assert found.verdict.case == "mismeasured"
+    assert "K + 1" in found.result.refused[0][2]
 
 
 def test_settings_without_a_run_are_judged_as_far_as_they_go() -> None:
@@ -124,7 +119,7 @@ def test_settings_without_a_run_are_judged_as_far_as_they_go() -> None:
     found = diagnose([UserFile("launch.sh", line.encode())])
     assert rules(found) == ["graphs_off"]
     assert not found.comparisons
-    assert found.not_compared
+    assert {run.unpredicted for run in found.result.runs} == {"refused"}
 
 
 def test_a_log_goes_to_the_run_with_speculation_and_the_other_line_to_the_plain_one() -> None:
@@ -152,8 +147,7 @@ def test_a_file_that_holds_nothing_is_refused_with_its_reason(
 
 def test_a_file_beside_a_good_one_is_named_as_not_read() -> None:
     found = diagnose([*Pair().files(), UserFile("note.txt", b"it was slow\n")])
-    assert found.not_read
-    assert found.not_read[0].startswith("note.txt")
+    assert [*found.result.not_read] == ["note.txt"]
 
 
 def test_a_model_without_a_profile_is_taken_from_its_config() -> None:
@@ -164,7 +158,7 @@ def test_a_model_without_a_profile_is_taken_from_its_config() -> None:
     ]
     unknown = diagnose(renamed)
     assert not unknown.comparisons
-    assert any("our-own-moe" in text for text in unknown.not_compared)
+    assert all("our-own-moe" in run.refusal for run in unknown.result.runs)
     known = diagnose(renamed, configs={"our-own-moe": CONFIG_JSON})
     assert known.comparisons
 
@@ -231,8 +225,8 @@ def test_a_row_that_cannot_be_read_beside_good_ones_is_listed_and_is_no_verdict(
     head = b"hardware_id,tensor_parallel,engine,model_id,draft_tokens_k,batch_size,tpot_ms\n"
     row = b"h200-sxm,1,vllm,qwen3-30b-a3b,0,16,"
     found = diagnose([UserFile("x.csv", head + row + b"14.2\n" + row + b"fast\n")])
-    assert found.verdict == "as_predicted"
-    assert len(found.refused) == 1
+    assert found.verdict.case == "agrees"
+    assert len(found.result.refused) == 1
 
 
 def test_a_log_alone_is_a_run_at_the_rate_and_requests_that_it_prints() -> None:
@@ -259,18 +253,7 @@ def test_what_a_result_counts_stands_against_what_a_log_counts() -> None:
     )
     found = diagnose(pair.files())
     assert not found.findings
-    assert found.verdict == "as_predicted"
-
-
-@pytest.mark.parametrize(("high", "said"), [(0.97, False), (1.21, True)])
-def test_a_run_that_loses_as_predicted_is_told_where_the_band_reaches_above_one(
-    high: float, said: bool
-) -> None:
-    (_, compared) = of_file("honest.csv").comparisons[-1]
-    rows = tuple(replace(row, high=high) if row.name == "speedup" else row for row in compared.rows)
-    sentence = verdict_text("as_predicted", [], [replace(compared, rows=rows)])
-    assert "Speculation does not pay at this batch" in sentence
-    assert ("The band reaches to 1.21x: a gain is not ruled out." in sentence) == said
+    assert found.verdict.case == "agrees"
 
 
 def test_a_finding_names_no_source_twice() -> None:
@@ -306,30 +289,30 @@ def test_a_k_that_is_too_large_for_its_batch_is_the_verdict_with_the_k_to_paste(
     compared = next(one for _, one in found.comparisons if one.n_draft)
     row = compared.row("speedup")
     better = compared.recommended
-    assert found.verdict == "as_predicted"
+    verdict = found.verdict
+    assert (verdict.case, verdict.k, verdict.batch) == ("foreseen", 7, 256)
+    assert verdict.measured == pytest.approx(0.71, abs=0.01)
     assert rules(found) == [LOSES]
     assert 0 < better.n_draft < 7
     assert better.speedup > 1.0 > row.predicted
-    assert found.sentence.startswith(
-        "This loss is what the model predicts for K = 7 at batch 256: measured 0.71x"
-    )
-    assert f"predicted {row.predicted:.2f}x ({row.low:.2f}x to {row.high:.2f}x)" in found.sentence
-    k = better.n_draft
-    gain = better.speedup
-    low = better.speedup_low
-    high = better.speedup_high
-    instead = f"Draft K = {k}, predicted {gain:.2f}x ({low:.2f}x to {high:.2f}x)"
-    assert f"{instead}, its accepted length carried from that of K = 7" in found.sentence
-    assert f'"num_speculative_tokens": {k}' in found.findings[0].fix
+    assert (verdict.predicted, verdict.low, verdict.high) == (row.predicted, row.low, row.high)
+    gains = (better.n_draft, better.speedup, better.speedup_low, better.speedup_high)
+    assert (verdict.better_k, verdict.better, verdict.better_low, verdict.better_high) == gains
+    assert verdict.carried
+    change = {"num_speculative_tokens": better.n_draft}
+    assert found.findings[0].change == {"--speculative-config": change}
     written = diagnosis_document(found)["comparisons"][0]["recommended"]
-    assert written == {"carried": True, "n_draft": k, "speedup": gain, "low": low, "high": high}
+    assert written == dict(zip(("n_draft", "speedup", "low", "high"), gains, strict=True)) | {
+        "carried": True
+    }
 
 
 def test_without_a_plain_run_the_loss_is_called_predicted_and_not_measured() -> None:
     found = of_files((DRAFTED, launch(7) + block(45.0, 1.7)))
     assert rules(found) == [LOSES]
-    assert found.sentence.startswith("The model predicts a loss for K = 7 at batch 256")
-    assert "measured" not in found.sentence
+    verdict = found.verdict
+    assert (verdict.is_foreseen, verdict.k, verdict.batch) == (True, 7, 256)
+    assert verdict.loss is None
 
 
 @pytest.mark.parametrize("plain_ms", [36.0, 42.0])
@@ -344,17 +327,17 @@ def test_a_run_that_gains_is_told_of_no_loss(plain_ms: float) -> None:
 def test_a_loss_beyond_the_band_is_not_what_the_model_predicts() -> None:
     found = arms(3, 75.0, 1.7)
     assert LOSES not in rules(found)
-    assert "K = 3 at batch 256 loses 57%: measured 0.43x" in found.sentence
+    assert (found.verdict.case, found.verdict.k, found.verdict.batch) == ("physics", 3, 256)
+    assert found.verdict.loss == pytest.approx(0.57, abs=0.01)
 
 
 def test_beside_a_fault_of_the_settings_the_predicted_loss_comes_second() -> None:
     found = of_files(
         (DRAFTED, launch(7, "--enforce-eager") + block(50.9, 1.7)), (PLAIN, launch() + block(32.1))
     )
-    assert found.verdict == "misconfigured"
-    assert found.sentence.startswith(
-        "The engine is misconfigured: CUDA graphs are switched off. Besides, the"
-    )
+    verdict = found.verdict
+    assert (verdict.case, verdict.faults) == ("misconfigured", ("graphs_off",))
+    assert verdict.is_foreseen
     assert rules(found) == ["graphs_off", LOSES]
 
 
@@ -364,17 +347,14 @@ def test_the_queue_of_a_burst_is_no_fault_and_a_longer_one_does_not_lead(
 ) -> None:
     found = arms(7, 45.0, 1.7, first_ms=first_ms)
     assert ("first_token_waits" in rules(found)) == waits
-    assert found.sentence.startswith("This loss is what the model predicts")
-    assert (
-        "Besides: the first token takes more than five times as long" in found.sentence
-    ) == waits
+    assert found.verdict.case == "foreseen"
+    assert ("first_token_waits" in found.verdict.faults) == waits
 
 
 def test_a_wait_alone_does_not_make_the_run_slower_than_explained() -> None:
     found = of_files((PLAIN, launch() + block(32.1, first_ms=60_000.0)))
     assert rules(found) == ["first_token_waits"]
-    assert found.verdict == "as_predicted"
-    assert found.sentence.startswith("Measurement and settings look right: the first token")
+    assert found.verdict.case == "agrees"
 
 
 TABLE = """ --speculative-config '{"method": "eagle3", "model": "head", "num_speculative_tokens": 3, %s}'"""  # noqa: E501
@@ -578,26 +558,90 @@ def test_the_doctor_names_the_fault_alone_and_finds_nothing_on_the_honest_twin(r
 
 
 @pytest.mark.parametrize(
-    ("version", "hardware_id", "batch", "over"),
+    ("version", "hardware_id", "requests"),
     [
-        ("0.24.0", "h200-sxm", 84, 504 / 498),
-        ("0.24.0", "h200-sxm", 83, 1.0),
-        ("0.28.0", "b200-sxm", 128, 768 / 1008),
-        ("0.10.2", "h200-sxm", 84, None),
-        ("0.24.0", "", 84, None),
+        ("0.24.0", "h200-sxm", 498 // 6),
+        ("0.28.0", "b200-sxm", 1008 // 6),
+        ("0.10.2", "h200-sxm", None),
+        ("0.24.0", "", None),
     ],
 )
 def test_a_release_says_which_rounds_it_captured_where_nothing_else_does(
-    version: str, hardware_id: str, batch: int, over: float | None
+    version: str, hardware_id: str, requests: int | None
 ) -> None:
-    facts = {"engine": "vllm", "engine_version": version, "hardware_id": hardware_id}
-    run = Run({**facts, "batch_size": batch, "draft_tokens_k": 5})
-    found = quantity("tokens_over_graph").of(run)
-    assert found == (None if over is None else pytest.approx(over))
-    stated = Run({**facts, "batch_size": batch, "draft_tokens_k": 5, "largest_graph": 600})
-    assert quantity("tokens_over_graph").of(stated) == pytest.approx(batch * 6 / 600), (
-        "what is stated counts first"
+    facts = {"engine": "vllm", "hardware_id": hardware_id, "draft_tokens_k": 5}
+    captured = quantity("requests_in_graphs").of
+    assert captured(Run(facts | {"engine_version": version})) == requests
+    stated = {"engine_version": version, "largest_graph": 600}
+    assert captured(Run(facts | stated)) == 100, "what is stated counts first"
+
+
+def test_a_launch_line_without_a_release_is_judged_by_the_newest() -> None:
+    line = "vllm serve Qwen/Qwen3-30B-A3B --max-num-seqs 384" + SPECULATIVE
+    values = PLACE | {"batch_size": "192"}
+    found = diagnose([UserFile("launch.sh", line.encode())], values)
+    verdict = found.verdict
+    assert rules(found) == ["round_not_captured"]
+    (evidence,) = found.findings[0].evidence
+    assert evidence.value == 192 > evidence.limit == 512 // 4
+    assert verdict.batch == 192
+    sizes = found.findings[0].change["--compilation-config"]["cudagraph_capture_sizes"]
+    k = 3 if verdict.fixed_k is None else verdict.fixed_k
+    assert sizes[-1] == 384 * (k + 1)
+    text = view_of(found).command["text"]
+    assert f'"num_speculative_tokens": {k}' in text
+
+
+def of_rounds(rounds_ms: dict[int, float], plain_ms: float = 9.0, batch: int = 4) -> Diagnosis:
+    """CONSTRUCTED rounds by K at one batch, whose lengths were counted."""
+    head = (
+        "hardware_id,tensor_parallel,engine,model_id,drafter,draft_tokens_k,batch_size,tpot_ms,"
+        "accepted_length\n"
     )
+    server = "h200-sxm,1,vllm,qwen3-30b-a3b,eagle3"
+    rows = [f"{server},0,{batch},{plain_ms},"]
+    rows += [
+        f"{server},{k},{batch},{ms / (1 + 0.4 * k)},{1 + 0.4 * k}" for k, ms in rounds_ms.items()
+    ]
+    return diagnose([UserFile("rounds.csv", (head + "\n".join(rows)).encode())])
+
+
+def test_the_slope_over_k_names_the_drafter_and_the_intercept_the_host() -> None:
+    drafter = of_rounds({1: 24.0, 2: 37.0, 4: 63.0}).verdict
+    assert drafter.cause == "drafter"
+    assert (drafter.draft_s, drafter.fixed_s) == pytest.approx((0.013, 0.011))
+    assert drafter.draft_s > drafter.baseline_token_s > 5 * drafter.draft_predicted_s
+    fixed = of_rounds({1: 40.0, 2: 41.0, 4: 43.0}).verdict
+    assert fixed.cause == "host"
+    assert fixed.fixed_s == pytest.approx(0.039)
+    assert of_rounds({2: 40.0}).verdict.cause == "round", "one K tells no part"
+
+
+def test_a_finding_that_touches_no_compared_number_heads_no_verdict() -> None:
+    found = diagnose(FAULTS["peak_counts_chunks"].files())
+    assert rules(found) == ["peak_counts_chunks"]
+    assert not found.findings[0].counts
+    assert (found.verdict.case, found.verdict.faults) == ("agrees", ())
+
+
+def test_the_cheapest_inputs_are_those_with_least_effort_for_each_rule() -> None:
+    lacks = [("verify_time_s",), ("graphs_off", "engine_version"), ("max_num_seqs|x",), ("tpot_s",)]
+    assert cheapest_missing(lacks) == [("engine_version", 1), ("launch", 2), ("result", 1)]
+
+
+def test_a_baseline_outside_its_range_is_named_and_a_speedup_inside_is_not_called_outside() -> None:
+    pair = slower(plain=0.66, drafting=0.66)
+    verdict = diagnose(pair.files()).verdict
+    assert verdict.case == "baseline"
+    assert verdict.baseline_s < verdict.baseline_low_s
+    assert verdict.low < verdict.measured < verdict.high
+
+
+def test_runs_stand_by_k_the_most_first() -> None:
+    found = of_rounds({1: 24.0, 2: 37.0})
+    groups = runs_by_k(compared for _, compared in found.comparisons)
+    assert [(group.quantity, group.n_draft) for group in groups] == [("speedup", 1), ("speedup", 2)]
+    assert groups[0].points["batch_size"].tolist() == [4]
 
 
 def test_what_to_do_comes_before_a_plain_step_far_from_the_modelled_one_and_the_cause_last() -> (
@@ -608,19 +652,17 @@ def test_what_to_do_comes_before_a_plain_step_far_from_the_modelled_one_and_the_
         f"h200-sxm,8,sglang,deepseek-v3,mtp,{k},64,{ms}\n" for k, ms in ((0, 12), (3, 18))
     )
     found = diagnose([UserFile("runs.csv", (head + rows).encode())])
-    said = found.sentence
-    assert view_of(found).title == found.headline
-    assert found.headline == "Switch speculation off at batch 64: measured 0.67x at K = 3"
-    off = (
-        "Your plain step takes 43% of the time predicted: check model, GPUs, weight format and "
-        "batch."
-    )
-    assert said.startswith(f"{off} K = 3 at batch 64 loses 33%")
-    assert "published runs of this set-up, on any engine: 0.97x to 1.15x at batch 32 to 64." in said
-    assert "Either 1.05 tokens are accepted per round, not 2.82" in said, (
-        "two users found no answer to why"
-    )
-    assert found.until == "Switch speculation off at batch 64 until the cause is found."
+    verdict = found.verdict
+    assert (verdict.case, verdict.k, verdict.batch) == ("baseline", 3, 64)
+    assert verdict.baseline_s / verdict.baseline_predicted_s == pytest.approx(0.43, abs=0.01)
+    assert verdict.baseline_s < verdict.baseline_low_s
+    assert verdict.loss == pytest.approx(0.33, abs=0.01)
+    published = (verdict.published_low, verdict.published_high)
+    assert published == pytest.approx((0.97, 1.15), abs=0.01)
+    assert verdict.cause == "few_tokens", "two users found no answer to why"
+    assert verdict.least_length == pytest.approx(1.05, abs=0.01)
+    (span,) = verdict.decision.spans
+    assert (span.k, span.batches) == (0, (64.0,))
     remedy = view_of(found).remedy
     (_, compared) = found.comparisons[-1]
     assert remedy.acceptance == f"{compared.accepted_length:.3g}@3"
@@ -632,22 +674,18 @@ def test_a_k_accepts_as_many_tokens_as_it_ever_gained(gained: float) -> None:
     head = "hardware_id,tensor_parallel,engine,model_id,drafter,draft_tokens_k,batch_size,tpot_ms\n"
     cells = ((0, 1, 17.2), (3, 1, 17.2 / gained), (0, 64, 26.0), (3, 64, 33.0))
     rows = "".join(f"h200-sxm,8,vllm,deepseek-v3,mtp,{k},{batch},{ms}\n" for k, batch, ms in cells)
-    said = diagnose([UserFile("runs.csv", (head + rows).encode())]).sentence
-    assert ("tokens are accepted per round, not" in said) is (gained < 1.3)
-    assert (
-        "At batch 1 this K gained 2.20x, so that it accepts as many tokens at least." in said
-    ) is (gained > 2)
+    verdict = diagnose([UserFile("runs.csv", (head + rows).encode())]).verdict
+    assert verdict.cause == ("few_tokens" if gained < 1.3 else "too_long")
+    if gained > 2:
+        assert (verdict.gained_batch, verdict.gained) == (1, pytest.approx(2.2))
 
 
 @pytest.mark.parametrize(
-    ("ms", "until"),
-    [
-        ((17, 20.5, 29.5), "Draft K = 1 at batch 64 until the cause is found: measured 1.02x."),
-        ((20.5, 29, 29.5), "Switch speculation off at batch 64 until the cause is found"),
-    ],
+    ("ms", "kept"),
+    [((17, 20.5, 29.5), 1), ((20.5, 29, 29.5), 0)],
 )
 def test_a_k_to_draft_instead_gains_by_the_median_of_this_servers_runs(
-    ms: tuple[float, ...], until: str
+    ms: tuple[float, ...], kept: int
 ) -> None:
     head = "hardware_id,tensor_parallel,engine,model_id,drafter,draft_tokens_k,batch_size,tpot_ms\n"
     here = [("h200-sxm", 0, 21.0), ("h200-sxm", 3, 30.0), *(("h200-sxm", 1, one) for one in ms)]
@@ -657,13 +695,16 @@ def test_a_k_to_draft_instead_gains_by_the_median_of_this_servers_runs(
         ("b200-sxm", 2, 12.0),
     ]  # what another server gains is no advice here
     text = "".join(f"{gpu},8,sglang,deepseek-v3,mtp,{k},64,{one}\n" for gpu, k, one in rows)
-    assert until in diagnose([UserFile("runs.csv", (head + text).encode())]).until
+    verdict = diagnose([UserFile("runs.csv", (head + text).encode())]).verdict
+    assert [span.k for span in verdict.decision.spans] == [kept]
 
 
 def test_few_accepted_drafts_are_no_misconfigured_engine() -> None:
     found = diagnose(FAULTS["drafter_hardly_accepted"].files())
-    assert found.sentence.startswith("Few drafts are accepted: hardly any draft is accepted")
-    assert view_of(found).title == "Few drafts are accepted"
+    assert (found.verdict.case, found.verdict.faults) == (
+        "few_accepted",
+        ("drafter_hardly_accepted",),
+    )
 
 
 def test_two_numbers_rule_nothing_out_that_they_do_not_tell() -> None:
@@ -678,14 +719,14 @@ def test_two_numbers_rule_nothing_out_that_they_do_not_tell() -> None:
         "engine": "vllm",
     }
     unjudged = {"arrivals_set_the_batch", "time_is_mostly_prefill", "release_does_not_overlap"}
-    assert not unjudged & {rule.id for _, rule in diagnose([told], known).clean}
+    assert not unjudged & {rule.id for rule in diagnose([told], known).clean}
     more = {
         "batch_kind": "max_concurrency",
         "input_tokens": "512",
         "output_tokens": "512",
         "engine_version": "0.24.0",
     }
-    assert unjudged <= {rule.id for _, rule in diagnose([told], known | more).clean}
+    assert unjudged <= {rule.id for rule in diagnose([told], known | more).clean}
 
 
 @pytest.mark.parametrize(
@@ -719,63 +760,56 @@ def test_a_limit_that_no_line_raises_is_suspected_first(
         "model_id": "deepseek-v3",
         "engine": engine,
     }
-    sentence = diagnose([*lines, UserFile("typed", told)], known).sentence
-    assert (
-        "SGLang admits 48 requests unless --max-running-requests says 64" in sentence
-    ) == suspected
+    verdict = diagnose([*lines, UserFile("typed", told)], known).verdict
+    assert (verdict.cause == "admission") == suspected
+    assert verdict.admitted == (48 if suspected else None)
 
 
 HEAD = """--speculative-config '{"method": "eagle3", "num_speculative_tokens": 5, "enforce_eager": true}'"""  # noqa: E501
 EAGER = """ --speculative-config '{"method": "eagle3", "num_speculative_tokens": 5}'"""
-SHORTER = """--speculative-config '{..., "num_speculative_tokens": 2}'"""
-MENDED = [
+SHORTER = {"--speculative-config": {"num_speculative_tokens": 2}}
+CHANGED = [
     (
         "A=1 vllm serve m --enforce-eager --port 1",
-        "leave --enforce-eager out",
+        {"--enforce-eager": None},
         "A=1 vllm serve m | --port 1",
     ),
-    ("vllm serve --enforce-eager m", "leave --enforce-eager out", "vllm serve | m"),
-    ("vllm serve m --max-num-seqs=8", "--max-num-seqs 64", "vllm serve m | --max-num-seqs 64"),
-    ("vllm serve m", "--max-num-seqs 64", "vllm serve m | --max-num-seqs 64"),
-    (f"vllm serve m {HEAD}", "vllm serve ... without --speculative-config", "vllm serve m"),
+    ("vllm serve --enforce-eager m", {"--enforce-eager": None}, "vllm serve | m"),
+    ("vllm serve m --max-num-seqs=8", {"--max-num-seqs": 64}, "vllm serve m | --max-num-seqs 64"),
+    ("vllm serve m", {"--max-num-seqs": 64}, "vllm serve m | --max-num-seqs 64"),
+    (f"vllm serve m {HEAD}", {"--speculative*": None}, "vllm serve m"),
     (
         f"vllm serve m {HEAD}",
-        'leave "enforce_eager" out of --speculative-config',
+        {"--speculative-config": {"enforce_eager": None}},
         f"vllm serve m |{EAGER}",
     ),
     (f"vllm serve m {HEAD}", SHORTER, f"vllm serve m | {HEAD.replace('5', '2')}"),
-    (
-        "vllm serve m",
-        "--max-num-seqs, --gpu-memory-utilization, or a smaller --max-concurrency",
-        "",
-    ),
-    ("vllm serve m 'open", "--max-num-seqs 64", ""),
+    ("vllm serve m", {"--speculative-config": {"enforce_eager": None}}, ""),
+    ("vllm serve m 'open", {"--max-num-seqs": 64}, ""),
     ("vllm serve m --speculative-config {", SHORTER, ""),
-    ("", "--max-num-seqs 64", ""),
+    ("", {"--max-num-seqs": 64}, ""),
 ]
 
 
-@pytest.mark.parametrize(("line", "fix", "mended"), MENDED)
-def test_a_launch_line_is_mended_as_its_findings_word_it(line: str, fix: str, mended: str) -> None:
-    assert mended_line(line, [fix, "read a few replies"]) == mended.replace(" | ", " \\\n  ")
+@pytest.mark.parametrize(("line", "change", "changed"), CHANGED)
+def test_a_launch_line_takes_the_changes_of_its_findings(
+    line: str, change: dict[str, object], changed: str
+) -> None:
+    assert changed_line(line, [change, {}]) == changed.replace(" | ", " \\\n  ")
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
-def test_every_remedy_that_reads_as_a_flag_mends_a_line(engine: str) -> None:
+def test_every_change_of_a_rule_changes_a_line(engine: str) -> None:
     line = (
         f"vllm serve m {HEAD} --enforce-eager --disable-cuda-graph --no-async-scheduling "
         "--disable-overlap-schedule"
     )
     line += " --speculative-num-steps 5 --compilation-config {}"
-    for _, rule in all_rules():
-        fix = rule.fix_for(engine, recommended_k=2, batch=48, n_draft=5)
-        assert "{batch_size}" not in fix
-        if (
-            engine in rule.engines
-            and fix.startswith(("--", "leave --", 'leave "'))
-            and not {*"`;,("} & {*fix[:30]}
-        ):
-            assert mended_line(line, [fix]), rule.id
+    for k in (0, 2):
+        values = remedy_values(engine, recommended_k=k, batch=48, n_draft=5)
+        for _, rule in all_rules():
+            change = rule.change_for(values)
+            assert bool(changed_line(line, [change])) == bool(change), rule.id
 
 
 def test_arguments_that_a_log_prints_are_the_line_to_mend() -> None:
@@ -799,14 +833,11 @@ def test_mended_graphs_hold_what_the_server_admits_and_a_faster_k() -> None:
     found = diagnose([UserFile("launch.txt", line.encode()), runs], {"hardware_id": "h200-sxm"})
     shown = view_of(found)
     assert "--cuda-graph-max-bs 128" in shown.command["text"]
-    told = re.search(
-        r"until that is mended; then draft K = (\d), predicted (.{4})x \(", found.until
-    )
+    verdict = found.verdict
     by_k = {row.n_draft: row.speedup for row in found.comparisons[-1][1].by_k}
-    assert f"{by_k[int(told[1])]:.2f}" == told[2]
-    assert by_k[int(told[1])] > by_k[3]
+    assert by_k[verdict.fixed_k] == verdict.fixed > by_k[3]
     (title, table) = shown.comparisons[-1]
-    assert "round: 74 ms x 2.82 tokens (as published; the run states none)" in title
+    assert "74 ms × 2.82 tokens" in title
     assert [row[0] for row in table.cells][1] == "Round, computed"
 
 

@@ -3,13 +3,11 @@ stands on the page."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
 
-from advisor.answers.diagnosis.cause import cause_text
 from advisor.answers.diagnosis.diagnose import judged, try_rule
 from advisor.answers.diagnosis.facts import FACTS, Run
 from advisor.answers.diagnosis.physics import (
@@ -23,6 +21,7 @@ from advisor.answers.diagnosis.physics import (
 )
 from advisor.answers.diagnosis.quantities import QUANTITIES, quantity
 from advisor.answers.diagnosis.runs import with_prediction
+from advisor.answers.diagnosis.verdict import _cause
 from advisor.measured.ingest.columns import COLUMNS
 from tests.answers.fake_runs import RUN
 from tests.golden.diagnose_page import FILE, with_rules
@@ -127,7 +126,7 @@ def test_a_rule_of_another_engine_or_of_the_other_arm_is_not_concerned() -> None
         rule, kind, Run({key: value for key, value in given.items() if key != "engine"})
     )
     assert unknown.state == "not_judged"
-    assert "serving engine" in unknown.lacks[0]
+    assert unknown.lacks == ("engine",)
 
 
 @pytest.fixture(scope="module")
@@ -166,10 +165,12 @@ def test_a_round_is_too_long_by_what_lies_over_the_one_that_explains_the_gain(
     rows = tuple(
         replace(row, predicted=1.5) if row.name == "speedup" else row for row in predicted.rows
     )
-    published = replace(predicted, rows=rows, accepted_length=2.5, length_from="as published")
+    published = replace(predicted, rows=rows, accepted_length=2.5, length_from="published")
     lost = measured(published, "speedup", 0.75)
     best = measured(published, "speedup", 1.875)
-    assert re.findall(r"(\d+)%", cause_text(lost, [lost, best])) == ["50"]
+    cause = _cause(lost, [lost, best], None)
+    assert cause["cause"] == "too_long"
+    assert cause["slow"] == pytest.approx(0.5)
 
 
 def test_the_page_s_rules_are_written_from_the_profiles() -> None:

@@ -37,7 +37,7 @@ def test_a_launch_line_belongs_to_its_own_file_or_to_the_run_that_speculates_as_
     found = of_files(*files)
     assert drafts_by_place(found) == {DRAFTED: 7, PLAIN: 0}
     assert found_in(found, "graphs_off") == [DRAFTED]
-    assert found.verdict == "misconfigured"
+    assert found.verdict.case == "misconfigured"
     speedups = [one.row("speedup") for _, one in found.comparisons if one.n_draft]
     assert [row is not None and row.measured is not None for row in speedups] == [True]
 
@@ -49,10 +49,8 @@ def test_a_plain_file_without_a_launch_line_inherits_nothing_and_is_the_plain_ru
     found = of_files(*files, tensor_parallel="1")
     assert drafts_by_place(found) == {DRAFTED: 7, PLAIN: 0}
     assert found_in(found, "graphs_off") == [DRAFTED]
-    assert any(
-        note.startswith(f"{PLAIN}, line 2: taken as the run without speculation")
-        for note in found.read
-    )
+    (taken,) = (reading for reading in found.result.read if reading.kind == "baseline")
+    assert (taken.place, taken.of) == (f"{PLAIN}, line 2", f"{DRAFTED}, line 3")
 
 
 def test_two_files_say_what_one_paste_of_both_says() -> None:
@@ -78,11 +76,11 @@ def test_a_checkpoint_of_a_launch_line_is_the_model_that_the_bar_calls_by_our_na
         found = diagnose(
             [UserFile(f"{i}.txt", text.encode()) for i, text in enumerate(files)], otherwise=bar
         )
-        assert "differ" not in found.sentence
+        assert not found.findings
         assert found.comparisons[-1][1].row("speedup").measured == pytest.approx(15.1 / 22.4)
     bar["model_id"] = "qwen3-32b"
     other = diagnose([UserFile("a", table.encode()), UserFile("b", line.encode())], otherwise=bar)
-    assert other.verdict == "mismeasured", "another model is another"
+    assert other.verdict.faults == ("arms_differ",), "another model is another"
 
 
 def test_two_files_of_one_name_are_two_files() -> None:
@@ -98,7 +96,7 @@ def test_within_one_paste_a_block_before_a_launch_line_is_not_of_that_server() -
     )
     assert [one.n_draft for _, one in found.comparisons] == [0, 7]
     (finding,) = (one for one in found.findings if one.rule.id == "graphs_off")
-    assert len(finding.lines) == 1
+    assert len(finding.places) == 1
 
 
 def test_a_launch_line_under_its_only_block_is_that_block_s() -> None:
@@ -118,14 +116,13 @@ def test_an_accepted_length_beside_a_launch_line_without_speculation_is_named(
     files: Files,
 ) -> None:
     found = of_files(*files)
-    assert found.verdict == "mismeasured"
-    assert "an accepted length of 2.14 beside K = 0" in found.sentence
+    assert (found.verdict.case, found.verdict.first_length) == ("contradicted", 2.14)
     assert not found.comparisons
 
 
 def test_a_contradiction_beside_a_good_run_stands_in_the_verdict() -> None:
     found = of_files((DRAFTED, launch() + block(70.1, 2.14)), OTHER)
-    assert "an accepted length of 2.14 beside K = 0" in found.sentence
+    assert (found.verdict.case, found.verdict.first_length) == ("contradicted", 2.14)
     assert drafts_by_place(found) == {PLAIN: 0}
 
 
@@ -151,7 +148,8 @@ def test_a_result_without_a_launch_line_does_not_take_that_of_another_result() -
         found = of_files(*files, tensor_parallel="1")
         assert found_in(found, "graphs_off") == [DRAFTED]
         assert drafts_by_place(found) == {DRAFTED: 7}
-        assert any("draft_tokens_k is not stated" in reason for reason in found.not_compared)
+        (left,) = (run for run in found.result.runs if run.unpredicted)
+        assert "draft_tokens_k is not stated" in left.refusal
 
 
 def test_k_filled_in_for_a_run_leaves_the_k_of_a_launch_line_beside_it() -> None:

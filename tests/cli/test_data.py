@@ -20,10 +20,10 @@ def test_the_verdict_comes_first_and_each_finding_has_evidence_and_a_flag(
     assert status == 0
     said(engine_misconfigured=out.splitlines()[0])
     for word in (
-        "evidence: batch_size 128",
+        "evidence: batch",
         "do: --max-running-requests",
         "source: sgl-project/sglang",
-        "Your launch line, mended:\n  python -m sglang.launch_server \\\n",
+        ":\n  python -m sglang.launch_server \\\n",
         "    --max-running-requests 128\n",
         "advise qwen3-30b-a3b --gpus 1xh200-sxm",
     ):
@@ -32,10 +32,12 @@ def test_the_verdict_comes_first_and_each_finding_has_evidence_and_a_flag(
 
 def test_json_and_all_hold_what_was_not_judged(run: Run, said: Said) -> None:
     document = json.loads(run("diagnose", FIXTURES / "honest.csv", "--json")[1])
-    assert document["verdict"] == "as_predicted"
+    assert document["verdict"] == "foreseen"
+    assert document["facts"]["decision"][0]["k"] == 0
     assert all(one["needs"] for one in document["not_judged"])
     every = run("diagnose", FIXTURES / "honest.csv", "--all")[1]
     said(requests_wait=lines_with(every, "requests wait"))
+    assert max(map(len, every.splitlines())) <= 100
 
 
 def test_a_length_given_at_its_k_is_that_of_the_runs_with_drafts(

@@ -111,10 +111,10 @@ SERVER = "model_id=deepseek-v3&hardware_id=h200-sxm&n_gpus=8&tensor_parallel=8&d
     ("text", "title"),
     [
         (LINE, "Predicted to gain"),
-        ("", "Switch speculation off at batch 64"),
+        ("", "Turn speculation off at batch 64"),
         (
             "concurrency,tok/s without,tok/s with\n1,62,98\n16,720,900\n64,1900,1500",
-            "switch speculation off at batch 64",
+            "turn speculation off at batch 64",
         ),
     ],
 )
@@ -131,13 +131,13 @@ def test_slower_with_drafts_ends_in_a_verdict_a_remedy_and_one_step(
         for label, value in (("Without speculation", "18"), ("With speculation", "24")):
             page.get_by_label(label, exact=True).fill(value)
         page.get_by_role("button", name="Compare", exact=True).click()
-    if title.lower().startswith("switch"):
+    if title.lower().startswith("turn"):
         page.get_by_role("textbox", name="Draft length K").fill("1")
         page.get_by_role("button", name="Confirm and compare", exact=True).click()
     page.get_by_role("heading", name=title).wait_for()
     page.get_by_text("K = ").first.wait_for()
     assert not re.search("--(set|map)", page.get_by_test_id("stMain").inner_text())
-    if title == "Switch speculation off at batch 64":  # nothing measured pays
+    if title == "Turn speculation off at batch 64":  # nothing measured pays
         assert not page.get_by_role("button", name="on Serve").count()
         return
     button = page.get_by_role("button", name="on Serve")

@@ -153,8 +153,8 @@ def test_paste_a_slow_run_and_read_what_to_change(page: Any, app_url: str) -> No
     wait_until_drawn(page)
     assert "--max-running-requests 128" in page.locator(".launch pre").inner_text()
     assert "128 sequences, above 48 sequences" in page.locator(".st-key-finding_0").inner_text()
-    page.locator("summary", has_text="Measured beside predicted").click()
-    beside = page.get_by_test_id("stExpander").filter(has_text="Measured beside predicted")
+    page.locator("summary", has_text="Measured and predicted").click()
+    beside = page.get_by_test_id("stExpander").filter(has_text="Measured and predicted")
     beside.get_by_test_id(
         "stDataFrame"
     ).first.wait_for()  # drawn on a canvas: tests/pages reads its cells

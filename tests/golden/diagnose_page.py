@@ -6,8 +6,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from advisor.answers.diagnosis.physics import IN_WORDS, Condition, Rule, rule_sets
+from advisor.answers.diagnosis.physics import Condition, Rule, rule_sets
 from advisor.answers.diagnosis.quantities import quantity
+from advisor.show.phrases.rules import BOOK, PHRASES, TESTS, quantity_words
 
 FILE = Path(__file__).parents[2] / "docs" / "diagnose.md"
 _BLOCK = re.compile(r"(<!-- rules -->\n).*?(?=<!-- end -->)", re.DOTALL)
@@ -28,20 +29,18 @@ def _row(rule: Rule) -> str:
     tests = "; ".join(_test(one) for one in rule.tests)
     needs = ", ".join(dict.fromkeys(need for one in rule.tests for need in _needs(one)))
     fixes = "<br>".join(
-        text if name == "any" else f"{name}: {text}" for name, text in rule.fix.items()
-    )
-    if rule.fix_without:
-        others = (
-            text if name == "any" else f"{name}: {text}" for name, text in rule.fix_without.items()
+        f"{when.replace('off', 'where K = 0 is recommended').strip() or 'any'}: {text}"
+        for when, text in (
+            (phrase.when, phrase.say) for phrase in PHRASES if phrase.slot == f"{rule.id}_do"
         )
-        fixes += "<br>where K = 0 is recommended: " + "; ".join(others)
+    )
     case = f"{rule.published.says} ({rule.published.source})"
     assumed = (
         f"; not stated there: {', '.join(rule.published.assumed)}" if rule.published.assumed else ""
     )
     cells = (
         f"`{rule.id}`{engines}",
-        f"{rule.title}: {rule.because}",
+        f"{BOOK.say(rule.id, {})} {BOOK.say(f'{rule.id}_why', {})}",
         tests,
         needs,
         fixes,
@@ -51,20 +50,16 @@ def _row(rule: Rule) -> str:
 
 
 def _test(one: Condition) -> str:
-    tested = quantity(one.quantity)
+    words = quantity_words(one.quantity)
     limit = one.limit
     if limit.of is not None:
-        against = (
-            quantity(limit.of).words
-            if limit.times == 1.0
-            else f"{limit.times:g} x {quantity(limit.of).words}"
-        )
-        return f"{tested.words} {IN_WORDS[one.test]} {against}"
+        factor = "" if limit.times == 1.0 else f"{limit.times:g} x "
+        return f"{words} {TESTS[one.test]} {factor}{quantity_words(limit.of)}"
     if isinstance(limit.value, bool):
-        return f"{tested.words}: {'yes' if limit.value else 'no'} ({limit.source})"
+        return f"{words}: {'yes' if limit.value else 'no'} ({limit.source})"
     shown = limit.value if isinstance(limit.value, str) else f"{limit.value:g}"
     return (
-        f"{tested.words} {IN_WORDS[one.test]} "
+        f"{words} {TESTS[one.test]} "
         f"{shown}{'' if limit.unit == '1' else f' {limit.unit}'} ({limit.source})"
     )
 

@@ -34,6 +34,5 @@ REVIEWED: dict[str, Literal["theirs", "ours"]] = {
     "ui/measure/session.py: 'batch_size' in told": "theirs",
     "ui/measure/session.py: 'is not recognised' in problem": "ours",
     "ui/measure/session.py: 'weight_dtype' in told": "theirs",
-    "ui/measure/verdict.py: decision[:1]": "ours",
     "ui/state.py: 'acceptance' not in texts": "theirs",
 }

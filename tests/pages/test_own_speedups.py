@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.pages.app_page import go_to, live, press, texts
-from tests.pages.test_uploads import COLUMNS, H100, page, read_as, scenario, upload
+from tests.pages.test_uploads import COLUMNS, H100, judged, page, read_as, scenario, upload
 
 BY_BATCH = (
     b"setup,bs=1,bs=8,bs=64\nbaseline (no spec),92,612,2210\neagle k=1,121,798,2290\neagle "
@@ -117,10 +118,13 @@ def test_own_speedups_say_nothing_of_a_length_that_was_typed_a_limit_or_another_
 
 def test_the_verdict_of_two_k_names_each_by_batch_and_one_prediction_a_batch() -> None:
     test = two_k()
-    said = texts(test)
-    assert "Keep K = 3 up to batch 8 (measured 1.72× to 1.45×) and K = 1 at batch 32 to 64" in said
-    assert "Switch speculation off" not in said
-    assert "K = 3 at batch 64 loses 10%: measured 0.90×" in said
+    verdict = judged(test)
+    assert [(span.k, span.batches) for span in verdict.decision.spans] == [
+        (3, (1.0, 8.0)),
+        (1, (32.0, 64.0)),
+    ]
+    assert (verdict.k, verdict.batch) == (3, 64)
+    assert verdict.loss == pytest.approx(0.10, abs=0.005)
     table = next(item.value for item in test.dataframe if "K = 0, measured" in item.value.columns)
     assert table["Batch"].tolist() == [1, 8, 32, 64]
     assert table["Measured"].tolist()[-1] == "1.04× at K = 1, 0.90× at K = 3"

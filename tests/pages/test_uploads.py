@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from advisor.answers.diagnosis.verdict import Verdict
 from advisor.measured.ingest import rows
 from advisor.measured.ingest.rows import evaluate
 from advisor.measured.refit_result import RefitResult
@@ -39,6 +40,11 @@ def page(**query: str) -> AppTest:
 def zone(test: AppTest) -> Any:
     """The drop zone, whose key is another after everything was forgotten."""
     return next(item for item in test.file_uploader if str(item.key).startswith("drop_"))
+
+
+def judged(test: AppTest) -> Verdict:
+    """The verdict that the page shows."""
+    return test.session_state["_diagnosis"].verdict
 
 
 def upload(test: AppTest, name: str, data: bytes) -> AppTest:
@@ -351,8 +357,8 @@ def test_a_plain_sweep_is_drawn_beside_the_model_used_on_every_page_and_undone(s
     said(
         sweep=telling(test, "plain sweep"),
         title=test.title[0].value,
-        step=telling(test, "without drafts"),
     )
+    assert judged(test).case == "faster", "the speedup; 25% more per token lies in its range"
     press(test, "use_plain_sweep")
     assert test.button(key="use_plain_sweep").disabled
     assert test.query_params["plain_sweep"] == scenario(test).plain_sweep
@@ -608,16 +614,15 @@ def test_a_wide_table_that_calls_one_latency_tpot_and_the_other_itl_gets_its_ver
         "128,3,6.4,6.6,2.2",
     )
     test = upload(page(**ON_B200), "wide.csv", LATENCIES + "\n".join(rows).encode())
-    said(
-        decision=test.title[0].value,
-        cause=telling(test, "explains"),
-        taken=telling(test, "From the bar"),
-    )
+    verdict = judged(test)
+    assert [(span.k, span.batches[-1]) for span in verdict.decision.spans] == [(3, 64), (0, 128)]
+    assert (verdict.length, verdict.stated_length) == pytest.approx((2.2, 2.7), abs=0.01)
+    said(decision=test.title[0].value, taken=telling(test, "From the bar"))
     assert "use_own_length" in keys(test)
     assert "fill_in" not in keys(test), "nothing is asked"
     press(test, "use_own_length")
     assert scenario(test).acceptance == "2.2@3"
-    assert telling(test, "explains") == []
+    assert judged(test).case == "agrees"
 
 
 OTHER = "Your runs are of another scenario"
@@ -634,7 +639,7 @@ def theirs(drafter: str) -> AppTest:
     return test
 
 
-def test_a_bar_that_is_set_after_the_drop_is_what_the_file_is_read_by(said: Said) -> None:
+def test_a_bar_that_is_set_after_the_drop_is_what_the_file_is_read_by() -> None:
     data = (
         b"users,spec,tpot_ms\n1,off,9.8\n1,2,6.4\n16,off,14.9\n16,2,12.1\n64,off,25.3\n64,2,29.7\n"
     )
@@ -649,8 +654,9 @@ def test_a_bar_that_is_set_after_the_drop_is_what_the_file_is_read_by(said: Said
         ("model_id", "qwen3-235b-a22b"),
     ):
         assert set(read[column]) == {value}
-    said(decision=test.title[0].value)
+    assert telling(test, "another scenario") == []
     assert telling(test, "the file states") == []
+    assert judged(test).decision.spans[0].first == pytest.approx(1.53, abs=0.005)
 
 
 def test_a_file_of_another_scenario_sets_the_bar_in_one_click() -> None:

@@ -13,7 +13,7 @@ from advisor.answers.flags import holds
 from advisor.answers.outcome import FACTS, FLAGS
 from advisor.cli.advise import advice_document
 from advisor.predict.scenario import Scenario
-from advisor.show.phrases import notes, report, schedule, simulation
+from advisor.show.phrases import notes, report, rules, runs, schedule, simulation
 from advisor.show.phrases.answer import BOOK, PHRASES, SLOTS
 from advisor.show.phrases.book import FORMS, Book, Phrase
 from tests.golden.families import FAMILIES
@@ -45,7 +45,8 @@ def test_a_brace_is_a_fact_a_form_or_a_slot_and_a_condition_is_a_flag(phrase: Ph
 def test_every_flag_is_asked_by_a_phrase_and_every_form_is_used() -> None:
     assert FLAGS.keys() == {flag for phrase in PHRASES for flag, _ in phrase.flags}
     small = (schedule.CONTEXT, schedule.COMMAND, simulation.LOAD, report.BOOK)
-    books = (PHRASES, notes.PHRASES, schedule.PHRASES, *(book.phrases for book in small))
+    books = (PHRASES, notes.PHRASES, schedule.PHRASES, runs.PHRASES, rules.PHRASES)
+    books += tuple(book.phrases for book in small)
     books += tuple(book.phrases for book, _, _ in FAMILIES.values())
     used = {form for book in books for phrase in book for _, form in phrase.braces}
     assert FORMS.keys() == used | {""}

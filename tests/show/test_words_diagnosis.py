@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from advisor.answers.diagnosis.diagnose import Diagnosis, Evidence, Finding, diagnose
-from advisor.answers.diagnosis.physics import all_rules
+from advisor.answers.diagnosis.physics import all_rules, remedy_values
 from advisor.answers.diagnosis.runs import UserFile
+from advisor.answers.diagnosis.verdict import ReadAs
 from advisor.show.words.diagnosis import _finding_row, view_of
 from tests.answers.console_runs import PLACE, block, launch
 
@@ -29,31 +30,31 @@ HONEST = Path(__file__).resolve().parents[1] / "fixtures" / "diagnosis" / "hones
 
 
 def from_bar(text: str, **values: str) -> Diagnosis:
-    return diagnose([UserFile("paste", text.encode())], values, otherwise=BAR, source="the bar")
+    return diagnose([UserFile("paste", text.encode())], values, otherwise=BAR, source="bar")
 
 
 def test_the_verdict_names_what_is_from_the_bar_and_only_what_the_run_does_not_state() -> None:
     found = from_bar(BLOCK_ONLY, draft_tokens_k="0")
-    assert found.sentence.endswith(
-        "Read as Qwen3-30B-A3B on 4 x NVIDIA B200 SXM (HGX/DGX), from the bar."
-    )
-    assert found.comparisons[0][1].place in found.sentence
+    place = found.comparisons[0][1].place
+    assert found.verdict.read_as == (ReadAs("Qwen3-30B-A3B", place, "bar", "bar"),)
     found = from_bar(ONE_LINE)
-    assert found.comparisons[0][1].place.startswith("1 x ")
-    assert found.sentence.endswith(
-        "Read as Qwen3-30B-A3B on 1 x NVIDIA B200 SXM (HGX/DGX), the accelerator from the bar."
-    )
+    place = found.comparisons[0][1].place
+    assert place.startswith("1 x ")
+    assert found.verdict.read_as == (ReadAs("Qwen3-30B-A3B", place, "bar", ""),)
     two = from_bar(ONE_LINE.replace("--tensor-parallel-size 1", "--tensor-parallel-size 2"))
     assert two.comparisons[0][1].place.startswith("2 x ")
 
 
 def test_what_the_user_gives_is_named_as_given_and_stands_before_the_bar() -> None:
     found = from_bar(NO_PLACE, **PLACE, gpu_count="2")
-    assert found.sentence.endswith("Read as Qwen3-30B-A3B on 2 x NVIDIA H200 SXM 141GB, as given.")
-    mixed = from_bar(ONE_LINE, **PLACE)
-    assert mixed.sentence.endswith(
-        "Read as Qwen3-30B-A3B on 1 x NVIDIA H200 SXM 141GB, the accelerator as given."
+    (server,) = found.verdict.read_as
+    assert (server.place[:10], server.accelerator, server.number) == (
+        "2 x NVIDIA",
+        "given",
+        "given",
     )
+    (server,) = from_bar(ONE_LINE, **PLACE).verdict.read_as
+    assert (server.place[:10], server.accelerator, server.number) == ("1 x NVIDIA", "given", "")
 
 
 @pytest.mark.parametrize("otherwise", [None, BAR])
@@ -61,10 +62,10 @@ def test_a_run_that_states_its_accelerators_is_judged_by_them_without_a_word(
     otherwise: dict[str, str] | None,
 ) -> None:
     found = diagnose(
-        [UserFile(HONEST.name, HONEST.read_bytes())], otherwise=otherwise, source="the bar"
+        [UserFile(HONEST.name, HONEST.read_bytes())], otherwise=otherwise, source="bar"
     )
     assert found.comparisons[0][1].place.startswith("2 x NVIDIA H100")
-    assert "Read as" not in found.sentence
+    assert not found.verdict.read_as
 
 
 def measured(engine: str, *lines: bytes) -> Diagnosis:
@@ -97,7 +98,7 @@ def test_the_command_is_that_of_the_measured_speedups_and_says_what_lies_between
     )
     own = view_of(measured("vllm", line)).command
     assert '"num_speculative_tokens_per_batch_size": [[1, 77, 2], [78, 1024, 0]]' in own["text"]
-    assert own["title"] == "Your launch line, with K = 2"
+    assert own["title"] == "Your launch command with K = 2"
 
 
 def test_a_command_has_every_k_that_was_measured_to_pay_whichever_run_comes_first() -> None:
@@ -117,10 +118,10 @@ def test_a_command_has_every_k_that_was_measured_to_pay_whichever_run_comes_firs
 def test_what_physics_finds_of_a_server_far_from_the_predicted_is_no_verdict() -> None:
     rows = b"batch_size,draft_tokens_k,tpot_ms,accepted_length\n32,0,60,\n32,3,80,2.4\n"
     found = diagnose(
-        [UserFile("runs.csv", rows)], otherwise=BAR | {"drafter": "eagle3"}, source="the bar"
+        [UserFile("runs.csv", rows)], otherwise=BAR | {"drafter": "eagle3"}, source="bar"
     )
-    assert "Measurement and settings look right" not in found.sentence
-    assert found.sentence.startswith("Your plain step takes")
+    assert found.verdict.case == "baseline"
+    assert found.verdict.baseline_s > found.verdict.baseline_high_s
 
 
 def test_a_server_that_does_not_fit_is_asked_for_its_format_before_anything_is_predicted() -> None:
@@ -129,24 +130,24 @@ def test_a_server_that_does_not_fit_is_asked_for_its_format_before_anything_is_p
     rows = b"batch_size,draft_tokens_k,tpot_ms\n96,0,24.6\n96,3,31\n"
     files = [UserFile("line.sh", line), UserFile("runs.csv", rows)]
     found = view_of(diagnose(files, {"hardware_id": "h100-sxm"}))
-    assert found.title == "Does not fit in memory as bf16"
-    assert found.sentence.startswith(
-        "As bf16 the server needs 100 GiB per GPU, 72 are usable: which weight format"
-    )
-    assert found.unfit.formats[:2] == ("fp8_block", "fp8")
+    unfit = found.verdict.unfit
+    assert (found.verdict.case, unfit.dtype) == ("does_not_fit", "bf16")
+    assert unfit.needed_gib == pytest.approx(100, abs=1)
+    assert unfit.usable_gib < 80
+    assert unfit.formats[:2] == ("fp8_block", "fp8")
     assert found.remedy is None
     assert not found.comparisons, "no time of a server that cannot run"
-    told = view_of(diagnose(files, {"hardware_id": "h100-sxm", "weight_dtype": "fp8_block"}))
-    assert told.unfit is None
-    assert (
-        told.title == "Switch speculation off at batch 96; look up the accepted length in the log"
-    )
+    format_known = {"hardware_id": "h100-sxm", "weight_dtype": "fp8_block"}
+    verdict = diagnose(files, format_known).verdict
+    assert (verdict.case, verdict.unfit, verdict.cause) == ("slower", None, "few_tokens")
+    assert [(span.k, span.batches) for span in verdict.decision.spans] == [(0, (96.0,))]
 
 
 def test_no_source_on_a_card_is_a_file_of_this_project() -> None:
     for kind, rule in all_rules():
-        tests = [Evidence("time", 6.0, "1", "above", 5.0, test.limit.source) for test in rule.tests]
-        card = _finding_row(Finding(rule, kind, ("runs.csv, line 2",), tuple(tests), "do"))
+        tests = tuple(Evidence(test, 6.0, 5.0) for test in rule.tests)
+        values = remedy_values("vllm", 2)
+        card = _finding_row(Finding(rule, kind, ("runs.csv, line 2",), tests, values))
         shown = " ".join([*card.evidence, card.source])
         assert not re.search(r"\b(?:advisor|profiles|tests|docs/[a-z]+[.]md)/?", shown), shown
 
@@ -163,12 +164,11 @@ def test_a_mended_launch_line_drafts_the_k_that_is_faster_then_and_captures_its_
         "without it."
     )
     found = diagnose([UserFile("note.txt", f"{line}\n{said}".encode())])
-    k = found.mended_k
+    k = found.verdict.fixed_k
     command = view_of(found).command
     assert k is not None
     assert 0 < k < 5
-    assert f"until that is mended; then draft K = {k}, predicted " in found.until
-    assert command["title"] == f"Your launch line, mended, with K = {k}"
+    assert command["title"] == f"Corrected launch command (K = {k})"
     assert f'"num_speculative_tokens": {k}' in command["text"]
     sizes = json.loads(re.search(r"cudagraph_capture_sizes\": (\[[^]]*\])", command["text"])[1])
     assert sizes[-1] == 128 * (k + 1)

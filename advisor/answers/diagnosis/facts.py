@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import fmean, median
-from typing import Any
+from typing import Any, Literal
 
 from advisor.answers.diagnosis.physics import Comparison, Facts, as_number
 from advisor.answers.engines.config import option_groups
@@ -23,84 +23,42 @@ from advisor.measured.readers.sglang import WITHOUT_STEPS
 from advisor.prediction import AdvisorError
 from advisor.text import number_of
 
-
-@dataclass(frozen=True)
-class Fact:
-    """Something a file may tell of a server, its log or its client."""
-
-    meaning: str
-    where: str
-    """What to collect, so that it is known."""
-    unit: str = "1"
-
-
-_LINE = "the server's launch line or its printed arguments"
-_LOG = "the server's log while it decodes"
-_CLIENT = "the benchmark's own result file"
-FACTS = {
-    "launch_line": Fact("the server's arguments are known", _LINE),
-    "speculation_on": Fact("the server was started with speculation", _LINE),
-    "max_num_seqs": Fact("requests that the server admits", f"{_LINE} (vLLM --max-num-seqs)"),
-    "max_running_requests": Fact(
-        "requests that the server admits", f"{_LINE} (SGLang --max-running-requests)"
+Source = Literal["launch", "log", "result", "repeats"]
+"""Where a fact is found: the launch line or printed arguments, the server's log while it decodes,
+the benchmark's result file, or the same run repeated."""
+_FACTS: Mapping[Source, str] = {
+    "launch": (
+        "launch_line speculation_on max_num_seqs max_running_requests max_num_batched_tokens "
+        "graphs_off graph_mode largest_graph largest_graph_batch draft_graphs_off "
+        "asynchronous k_table data_parallel draft_topk"
     ),
-    "max_num_batched_tokens": Fact(
-        "tokens of a step", f"{_LINE} (vLLM --max-num-batched-tokens)", "tokens"
+    "log": (
+        "kv_pool_tokens running_requests waiting_requests logged_tok_per_s prefix_hit_share "
+        "decode_without_graph"
     ),
-    "graphs_off": Fact(
-        "CUDA graphs are switched off", f"{_LINE} (--enforce-eager, --disable-cuda-graph)"
+    "result": (
+        "requests_completed requests_asked request_rate mean_concurrency peak_tok_per_s "
+        "tokens_generated tokens_retokenized temperature"
     ),
-    "graph_mode": Fact("mode of CUDA graphs", f"{_LINE} or {_LOG} (cudagraph_mode)"),
-    "largest_graph": Fact(
-        "tokens of the largest captured graph",
-        f"{_LINE}, or its log (cudagraph_capture_sizes)",
-        "tokens",
-    ),
-    "largest_graph_batch": Fact(
-        "requests of the largest captured graph", f"{_LINE} or log (SGLang --cuda-graph-max-bs)"
-    ),
-    "draft_graphs_off": Fact(
-        "the drafter runs without CUDA graphs", f"{_LINE} (enforce_eager of the drafter)"
-    ),
-    "asynchronous": Fact(
-        "the host prepares a round while another runs",
-        f"{_LINE} (--no-async-scheduling, --disable-overlap-schedule)",
-    ),
-    "k_table": Fact("K by batch size", f"{_LINE} (num_speculative_tokens_per_batch_size)"),
-    "data_parallel": Fact("data-parallel ranks", f"{_LINE} (--data-parallel-size, --dp-size)"),
-    "draft_topk": Fact(
-        "branches of a draft tree at each depth", f"{_LINE} (SGLang --speculative-eagle-topk)"
-    ),
-    "kv_pool_tokens": Fact(
-        "tokens that the KV cache holds",
-        f"{_LOG} (GPU KV cache size, max_total_num_tokens)",
-        "tokens",
-    ),
-    "running_requests": Fact("requests that decode, mean over the log", _LOG),
-    "waiting_requests": Fact("requests that wait, mean over the log", _LOG),
-    "logged_tok_per_s": Fact("output rate, median over the log", _LOG, "tokens/s"),
-    "prefix_hit_share": Fact(
-        "prompt tokens found in the prefix cache", f"{_LOG} (Prefix cache hit rate)"
-    ),
-    "decode_without_graph": Fact(
-        "logged decode batches without a CUDA graph", f"{_LOG} (cuda graph: False)"
-    ),
-    "requests_completed": Fact("requests that ended well", _CLIENT),
-    "requests_asked": Fact("requests that were sent", _CLIENT),
-    "request_rate": Fact("requests that the client sends in a second", _CLIENT, "1/s"),
-    "mean_concurrency": Fact("requests in flight, mean over the run", _CLIENT),
-    "peak_tok_per_s": Fact("peak of the output rate", _CLIENT, "tokens/s"),
-    "tokens_generated": Fact("tokens that the server says it generated", _CLIENT, "tokens"),
-    "tokens_retokenized": Fact("tokens of the text, counted again", _CLIENT, "tokens"),
-    "temperature": Fact("temperature of sampling", _CLIENT),
-    "first_tpot_s": Fact(
-        "time per token of the first of runs alike", "the same run, repeated three times", "s"
-    ),
-    "later_tpot_s": Fact(
-        "median time per token of the runs after it", "the same run, repeated three times", "s"
-    ),
+    "repeats": ("first_tpot_s later_tpot_s"),
 }
-"""Facts beside the columns of a point, by name."""
+FACTS: dict[str, Source] = {
+    name: source for source, names in _FACTS.items() for name in names.split()
+}
+"""Facts besides the columns of a point, and where each is found."""
+UNITS = {
+    "max_num_batched_tokens": "tokens",
+    "largest_graph": "tokens",
+    "kv_pool_tokens": "tokens",
+    "logged_tok_per_s": "tokens/s",
+    "request_rate": "1/s",
+    "peak_tok_per_s": "tokens/s",
+    "tokens_generated": "tokens",
+    "tokens_retokenized": "tokens",
+    "first_tpot_s": "s",
+    "later_tpot_s": "s",
+}
+"""Units of facts that have one."""
 
 
 @dataclass(frozen=True)
@@ -117,10 +75,14 @@ class Run:
     plain: Facts = field(default_factory=dict)
     """The run without speculation that it is compared with; empty where there is none."""
     comparison: Comparison | None = None
-    not_compared: str = ""
-    """Why nothing is predicted for it."""
-    assumed: str = ""
-    """Whose word its accelerators are; empty where the run states them."""
+    unpredicted: Literal["", "sampled", "nothing_measured", "too_large", "refused"] = ""
+    """Why nothing is predicted for it: of many rows an even sample is, nothing was measured, the
+    batch does not fit, or the model refuses it."""
+    refusal: str = ""
+    """The error that refuses it."""
+    assumed: tuple[str, str] = ("", "")
+    """Who states its accelerator and how many there are, `given` or the name of another source;
+    empty where the run does."""
     form: str = ""
     """Name of its file's format; empty for a server."""
 
@@ -158,11 +120,6 @@ class Run:
         return bool(k) if k is not None else bool(self.value("speculation_on"))
 
 
-def fact_words(needed: str) -> str:
-    """Name of a fact that a quantity needs, and where it is found. A sentence as it stands."""
-    return needed if " " in needed else " or ".join(_words(name) for name in needed.split("|"))
-
-
 TO_PREDICT = (
     "hardware_id",
     "model_id",
@@ -174,26 +131,11 @@ TO_PREDICT = (
 """Columns without which a run with drafts is not predicted."""
 
 
-def _words(name: str) -> str:
-    side, _, fact = name.rpartition(":")
-    run_text = "of the plain run, " if side == "plain" else ""
-    if fact == "prediction":
-        return "a prediction (accelerator, model, engine, batch and K)"
-    if fact in FACTS:
-        return f"{run_text}{fact} ({FACTS[fact].meaning}: {FACTS[fact].where})"
-    column = COLUMNS["points"].get(fact)
-    return (
-        f"{run_text}{fact} ({column.meaning[0].lower()}{column.meaning[1:]})"
-        if column
-        else run_text + fact
-    )
-
-
 def unit_of(name: str) -> str:
     """Unit of a fact or column, `1` where it has none."""
     fact = name.rpartition(":")[2]
     if fact in FACTS:
-        return FACTS[fact].unit
+        return UNITS.get(fact, "1")
     column = COLUMNS["points"].get(fact)
     return column.unit if column is not None and column.unit else "1"
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache, reduce
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -36,7 +36,7 @@ from advisor.predict.scenario_fields import MAX_BATCH
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError, Frozen
 from advisor.profiles import load_profile, profile_ids
-from advisor.text import number_of, with_prefix
+from advisor.text import number_of
 
 TestName = Literal["above", "at_least", "below", "near", "is", "contains"]
 """above, at_least, below: the quantity against its limit; near: within 15 % of it; is: the same
@@ -57,14 +57,6 @@ HOLDS: dict[TestName, Callable[[Any, Any], bool]] = {
     ),
     "is": lambda value, limit: value == limit,
     "contains": lambda value, limit: str(limit) in str(value).split(),
-}
-IN_WORDS: dict[TestName, str] = {
-    "above": "above",
-    "at_least": "at least",
-    "below": "below",
-    "near": f"within {NEAR:.0%} of",
-    "is": "is",
-    "contains": "names",
 }
 
 
@@ -107,67 +99,75 @@ class PublishedCase(Frozen):
     source: str = Field(min_length=3)
 
 
+Change = Mapping[str, Any]
+"""Options of a launch line and their new values; None leaves an option out, an object changes its
+keys, and a name that ends in `*` stands for all that begin so."""
+
+
 class Rule(Frozen):
     """One thing that can be wrong with a run."""
 
     id: str = Field(pattern=r"[a-z0-9_]+")
-    title: str = Field(min_length=10)
-    """What is wrong, in plain English."""
     tests: tuple[Condition, ...] = Field(min_length=1)
     """All of them hold where it is wrong."""
-    because: str = Field(min_length=10)
     engines: tuple[str, ...] = ()
     """Engines that it speaks of; empty: of all."""
     arm: Literal["speculative", "plain", "any"] = "speculative"
-    fix: dict[str, str] = Field(min_length=1)
-    """What to do, by engine; `any` for all others. `{recommended_k}` stands for that value of the
-    run."""
-    fix_without: dict[str, str] = Field(default_factory=dict)
+    change: Mapping[str, Change] = {}
+    """Options of the launch line to change, by engine. `{recommended_k}` stands for that value of
+    the run."""
+    change_without: Mapping[str, Change] = {}
     """Likewise, where it is best to draft nothing."""
+    touches: tuple[str, ...] = ()
+    """Of a measurement: columns that it makes wrong."""
     expected: bool = False
     """What it finds is what the prediction says too: advice on an explained run, no gap."""
     yields_to: tuple[str, ...] = ()
     """Rules, or kinds of rules, that say more: where one of them is found, this one is not said."""
     published: PublishedCase
 
-    @model_validator(mode="after")
-    def _named_engines(self) -> Rule:
-        if not self.engines and "any" not in self.fix:
-            raise ValueError(f"rule {self.id} is for all engines; give a fix for `any`")
-        return self
+    def change_for(self, values: Mapping[str, Any]) -> Change:
+        """Options to change in the launch line of a run of these `remedy_values`. Empty where the
+        remedy is another."""
+        changes = self.change
+        if values["recommended_k"] == 0 and self.change_without:
+            changes = self.change_without
+        change: Change = _with_values(changes.get(values["engine"], {}), values)
+        return change
 
-    def fix_for(
-        self,
-        engine: str,
-        recommended_k: int | None = None,
-        batch: float = 0,
-        n_draft: float = 0,
-        admitted: float = 0,
-    ) -> str:
-        """Advice on what to do on an engine, for the K that is recommended and the batch and K that
-        were run.
 
-        admitted : requests that the launch line lets run at a time, which graphs have to hold too.
-        """
-        fixes = self.fix_without if recommended_k == 0 and self.fix_without else self.fix
-        text = fixes.get(engine) or fixes.get("any") or next(iter(fixes.values()))
-        requests = math.ceil(batch)
-        captured = math.ceil(max(batch, admitted))
-        verified = int(n_draft) + 1
-        values = {
-            "recommended_k": recommended_k,
-            "recommended_tokens": (recommended_k or 0) + 1,
-            "batch_size": requests or "(requests at a time)",
-            "verified_tokens": verified,
-            "step_tokens": max(requests * verified, _STEP_TOKENS),
-            "captured_requests": captured or "(requests at a time)",
-            "captured_tokens": sorted(
-                {count * verified for count in {*grid_sizes(LEAST_COUNTS, captured), captured}}
-            ),
-        }
-        return reduce(
-            lambda said, item: said.replace(f"{{{item[0]}}}", str(item[1])), values.items(), text
-        )
+def _with_values(change: Any, values: Mapping[str, Any]) -> Any:
+    """A change with each `{name}` replaced by the value of that name."""
+    if isinstance(change, Mapping):
+        return {name: _with_values(value, values) for name, value in change.items()}
+    return values[change[1:-1]] if change is not None and change[0] == "{" else change
+
+
+def remedy_values(
+    engine: str,
+    recommended_k: int | None = None,
+    batch: float = 0,
+    n_draft: float = 0,
+    admitted: float = 0,
+) -> dict[str, Any]:
+    """Values that a remedy names, for the K that is recommended and the batch and K that were run.
+
+    admitted : requests that the launch line lets run at a time, which graphs have to hold too. [-]
+    """
+    requests = math.ceil(batch)
+    captured = math.ceil(max(batch, admitted))
+    verified = int(n_draft) + 1
+    counts = {*grid_sizes(LEAST_COUNTS, captured), captured}
+    return {
+        "engine": engine,
+        "recommended_k": recommended_k,
+        "recommended_tokens": (recommended_k or 0) + 1,
+        "batch_size": requests,
+        "verified_tokens": verified,
+        "step_tokens": max(requests * verified, _STEP_TOKENS),
+        "captured_requests": captured,
+        "captured_tokens": sorted({count * verified for count in counts}),
+    }
 
 
 class RuleSet(Frozen):
@@ -223,14 +223,14 @@ class Compared:
     """One quantity, measured and predicted, with the 80 % band of what is predicted."""
 
     name: str
-    label: str
     measured: float | None
     predicted: float
     low: float
     high: float
     unit: str
-    computed: str = ""
-    """What the measured value was computed from. Empty where it was measured."""
+    computed: tuple[float, float] | None = None
+    """Time per token [s] and accepted length [tokens] that a measured round was computed from. None
+    where it was measured."""
 
     @property
     def ratio(self) -> float | None:
@@ -241,6 +241,11 @@ class Compared:
     def inside(self) -> bool | None:
         """Whether the measured value lies in the band. None where it was not measured."""
         return None if self.measured is None else self.low <= self.measured <= self.high
+
+
+LengthFrom = Literal["run", "bar", "other_models", "published"]
+"""Whose an accepted length is: counted or stated with the run, of the user's scenario, of this
+drafter on other models, or published for model and drafter."""
 
 
 @dataclass(frozen=True)
@@ -265,8 +270,9 @@ class Comparison:
     """The accepted length was counted in this run."""
     accepted_length: float
     """What it is predicted with at the run's K. [tokens]"""
-    length_from: str
-    """Whose that is, in words."""
+    length_from: LengthFrom
+    stated_length: float | None
+    """What the bar states for a run that counted its own. [tokens]"""
     assumed: tuple[str, ...]
     by_k: tuple[DraftRow, ...]
     """Every K up to the run's own at its batch and accepted length, as predicted; K = 0 is without
@@ -370,11 +376,10 @@ def compare(
     every = curve_for(setup, [batch], range(n_draft + 1)) if n_draft and verified is None else curve
     by_k = draft_rows(setup, every, 0)
     length_from = _whose_length(facts, unsaid, question.acceptance_source)
-    length_of = "" if length_from == OF_THE_RUN else f" ({length_from})"
     scenario = setup.scenario.model_copy(
         update={"batch_size": max(round(batch), 1), "k_max": max(n_draft, 1)}
     )
-    rows = _rows(setup, curve, facts, plain, n_draft, batch, length_of)
+    rows = _rows(setup, curve, facts, plain, n_draft, batch)
     carried = any(
         row.recommended and row.n_draft and setup.acceptance.extrapolated[row.n_draft]
         for row in by_k
@@ -394,6 +399,7 @@ def compare(
         same_run_length=not question.borrowed and n_draft > 0,
         accepted_length=float(curve.accepted_length[-1]),
         length_from=length_from,
+        stated_length=_stated_length(facts, n_draft, bar, length_from),
         assumed=question.assumed,
         by_k=by_k,
         carried=carried,
@@ -451,7 +457,6 @@ def _known_classes() -> set[str]:
     }
 
 
-OF_THE_RUN = "of the run"
 _LENGTH = ("accepted_length", "acceptance_by_position")
 _PROMPTS = ("context_tokens", "input_tokens", "output_tokens")
 _SAID_IN = {
@@ -460,6 +465,7 @@ _SAID_IN = {
     **dict.fromkeys(("weight_dtype", "expert_dtype"), ("weight_dtype",)),
     "kv_dtype": ("kv_dtype",),
     "routing": ("routing", "touched_experts"),
+    **dict.fromkeys(("refit", "plain_sweep"), ()),
 }
 """Columns of which each says that the run itself tells a field of the scenario."""
 
@@ -480,16 +486,26 @@ def _unsaid(facts: Facts, n_draft: int, bar: Scenario | None) -> dict[str, Any]:
     }
 
 
-def _whose_length(facts: Facts, unsaid: Mapping[str, Any], source: str) -> str:
+def _whose_length(facts: Facts, unsaid: Mapping[str, Any], source: str) -> LengthFrom:
     if "acceptance" in unsaid:
-        return "of the bar, since the run states none"
+        return "bar"
     if source == "other_model":
-        return "of this drafter on other models; none is published for this one"
-    return (
-        OF_THE_RUN
-        if any(facts.get(name) is not None for name in _LENGTH)
-        else "as published; the run states none"
-    )
+        return "other_models"
+    is_stated = any(facts.get(name) is not None for name in _LENGTH)
+    return "run" if is_stated else "published"
+
+
+def _stated_length(
+    facts: Facts, n_draft: int, bar: Scenario | None, length_from: LengthFrom
+) -> float | None:
+    """Accepted length of the bar at a run's K, where both are of one model and drafter. [tokens]"""
+    is_of_bar = bar is not None and bar.model_id == facts.get("model_id")
+    if bar is None or not is_of_bar or length_from != "run" or not n_draft:
+        return None
+    if facts.get("drafter") != bar.drafter_id:
+        return None
+    acceptance = load_setup(bar.model_copy(update={"k_max": n_draft})).acceptance
+    return float(acceptance.accepted_length[n_draft])
 
 
 def _setup(question: RowQuestion, facts: Facts, unsaid: Mapping[str, Any]) -> Setup:
@@ -513,21 +529,18 @@ def _setup(question: RowQuestion, facts: Facts, unsaid: Mapping[str, Any]) -> Se
 
 
 def _rows(
-    setup: Setup, curve: Curve, facts: Facts, plain: Facts, k: int, batch: float, length_of: str
+    setup: Setup, curve: Curve, facts: Facts, plain: Facts, k: int, batch: float
 ) -> list[Compared]:
-    """All that is predicted for the run, with what was measured of it. `length_of`: whose its
-    accepted length is."""
+    """All that is predicted for the run, with what was measured of it."""
     draws = make_draws(setup.costs)
     gpus = setup.placement.gpus
     own_plain = plain if k else facts
-    # The plain time that the row itself prints beside the other.
-    printed_s = measured_times(facts)[0]
-    plain_s = token_time_s(own_plain) or (printed_s if math.isfinite(printed_s) else None)
+    plain_s = _plain_time_s(facts, own_plain)
     token_s = token_time_s(facts) if k else None
     from_rate = _number(facts if k else own_plain, "tpot_s") is None
     each = batch / (curve.tokens_per_s_per_gpu[0] * gpus) if from_rate else curve.tpot_s[0]
     plain_draws = curve.plain_draws_s[:, 0]
-    out = [_compared("plain", "Time per token, plain", plain_s, float(each[0]), plain_draws, "s")]
+    out = [_compared("plain", plain_s, float(each[0]), plain_draws)]
     if not k:
         return out
     length = float(curve.accepted_length[-1])
@@ -541,53 +554,45 @@ def _rows(
     )
     measured = _number(facts, "step_time_s")
     counted = _number(facts, "accepted_length") or length
-    computed = ""
+    computed = None
     if measured is None and token_s is not None:
         measured = token_s * counted
-        computed = f"{with_prefix(token_s, 's')} x {counted:.2f} tokens{length_of}"
-    of_round = _compared(
-        "round", "Round of speculation", measured, float(each[-1] * length), round_draws, "s"
-    )
+        computed = token_s, counted
+    of_round = _compared("round", measured, float(each[-1] * length), round_draws)
     out.append(replace(of_round, computed=computed))
     verify = float(curve.verify_step_s[0, -1])
     draft = float(sum(drafting.values()))
-    out.append(
-        _compared(
-            "verify",
-            "Verification pass",
-            _number(facts, "verify_time_s"),
-            verify,
-            verify_draws,
-            "s",
-        )
-    )
+    verify_s = _number(facts, "verify_time_s")
+    out.append(_compared("verify", verify_s, verify, verify_draws))
     if draft > 0:
-        out.append(
-            _compared(
-                "draft",
-                "Drafting of a round",
-                _number(facts, "draft_time_s"),
-                draft,
-                draft_draws,
-                "s",
-            )
-        )
-    rate = _number(facts, "output_tok_per_s")
-    plain_rate = _number(own_plain, "output_tok_per_s")
-    mixed = (_number(facts, "tpot_s") is None) != (_number(own_plain, "tpot_s") is None)
-    # A time of one run over the rate of the other is no ratio of either.
-    if mixed and rate and plain_rate:
-        speedup: float | None = rate / plain_rate
-    else:
-        speedup = plain_s / token_s if plain_s and token_s else _number(facts, "speedup")
+        out.append(_compared("draft", _number(facts, "draft_time_s"), draft, draft_draws))
+    speedup = measured_gain(facts, plain)
     out.append(_speedup(curve, float(each[0] / each[-1]), speedup))
     return [*out, *_length(setup, facts, k)]
 
 
-def _compared(
-    name: str, label: str, measured: float | None, predicted: float, draws: np.ndarray, unit: str
-) -> Compared:
-    """A row whose band is that of its parts' draws, or what shipped measurements are off by where
+def _plain_time_s(facts: Facts, plain: Facts) -> float | None:
+    """Time per token of the baseline, else that which the row itself prints beside its own. [s]"""
+    printed_s = measured_times(facts)[0]
+    return token_time_s(plain) or (printed_s if math.isfinite(printed_s) else None)
+
+
+def measured_gain(facts: Facts, plain: Facts) -> float | None:
+    """Speedup of a run with drafts over its baseline, of one quantity of both. None where it was
+    not measured. [-]"""
+    rate = _number(facts, "output_tok_per_s")
+    plain_rate = _number(plain, "output_tok_per_s")
+    mixed = (_number(facts, "tpot_s") is None) != (_number(plain, "tpot_s") is None)
+    # A time of one run over the rate of the other is no ratio of either.
+    if mixed and rate and plain_rate:
+        return rate / plain_rate
+    plain_s = _plain_time_s(facts, plain)
+    token_s = token_time_s(facts)
+    return plain_s / token_s if plain_s and token_s else _number(facts, "speedup")
+
+
+def _compared(name: str, measured: float | None, predicted: float, draws: np.ndarray) -> Compared:
+    """A time whose band is that of its parts' draws, or what shipped measurements are off by where
     that is wider.
 
     The parts' errors alone hold half of the measured times: kernels were timed apart from the
@@ -598,12 +603,11 @@ def _compared(
     widest = math.exp(time_spread())
     return Compared(
         name,
-        label,
         measured,
         predicted,
         predicted * min(float(low) / median, 1.0 / widest),
         predicted * max(float(high) / median, widest),
-        unit,
+        "s",
     )
 
 
@@ -611,9 +615,7 @@ def _speedup(curve: Curve, predicted: float, measured: float | None) -> Compared
     central = float(curve.speedup[0, -1])
     low = float(curve.low[0, -1]) / central
     high = float(curve.high[0, -1]) / central
-    return Compared(
-        "speedup", "Speedup", measured, predicted, predicted * low, predicted * high, "x"
-    )
+    return Compared("speedup", measured, predicted, predicted * low, predicted * high, "x")
 
 
 def _length(setup: Setup, facts: Facts, k: int) -> list[Compared]:
@@ -626,17 +628,8 @@ def _length(setup: Setup, facts: Facts, k: int) -> list[Compared]:
     central = float(np.median([acceptance.accepted_length[k] for acceptance in published]))
     low = float(min(acceptance.low[k] for acceptance in published))
     high = float(max(acceptance.high[k] for acceptance in published))
-    return [
-        Compared(
-            "length",
-            "Accepted length, published",
-            _number(facts, "accepted_length"),
-            central,
-            low,
-            high,
-            "tokens",
-        )
-    ]
+    counted = _number(facts, "accepted_length")
+    return [Compared("length", counted, central, low, high, "tokens")]
 
 
 def _prefill_share(curve: Curve) -> float:

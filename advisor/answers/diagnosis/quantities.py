@@ -20,10 +20,8 @@ _TRAINED = frozenset({"eagle", "eagle3", "mtp", "dflash", "dspark", "p-eagle", "
 
 @dataclass(frozen=True)
 class RunQuantity:
-    """Quantity that a rule tests: its words and unit, the facts it needs, and how it is read off a
-    run."""
+    """Quantity that a rule tests: its unit, the facts it needs, and how it is read off a run."""
 
-    words: str
     unit: str
     needs: tuple[str, ...]
     """Facts, `a|b` where either does, `plain:NAME` of the plain run, `prediction`."""
@@ -53,16 +51,15 @@ def quantity(name: str) -> RunQuantity:
             else run.text(name) or None
         )
 
-    return RunQuantity(name.replace("plain:", "plain run's "), unit_of(name), (name,), as_it_is)
+    return RunQuantity(unit_of(name), (name,), as_it_is)
 
 
-def _quantity(words: str, needs: str, unit: str = "1") -> Callable[[_Reading], _Reading]:
+def _quantity(needs: str, unit: str = "1") -> Callable[[_Reading], _Reading]:
     """Enter the function below among the QUANTITIES, by its own name."""
 
     def enter(reading: _Reading) -> _Reading:
-        QUANTITIES[reading.__name__.lstrip("_")] = RunQuantity(
-            words, unit, tuple(needs.split()), reading
-        )
+        name = reading.__name__.lstrip("_")
+        QUANTITIES[name] = RunQuantity(unit, tuple(needs.split()), reading)
         return reading
 
     return enter
@@ -75,9 +72,7 @@ def _known(run: Run, names: str) -> list[float] | None:
     return known if len(known) == len(numbers) else None
 
 
-def _formula(
-    name: str, words: str, needs: str, formula: Callable[..., float], unit: str = "1"
-) -> None:
+def _formula(name: str, needs: str, formula: Callable[..., float], unit: str = "1") -> None:
     """Enter a formula of facts that are numbers. It has no value where one is unknown or a division
     fails."""
 
@@ -88,12 +83,11 @@ def _formula(
         except ZeroDivisionError:
             return None
 
-    QUANTITIES[name] = RunQuantity(words, unit, tuple(needs.split()), reading)
+    QUANTITIES[name] = RunQuantity(unit, tuple(needs.split()), reading)
 
 
 def _compared(
     name: str,
-    words: str,
     formula: Callable[[Comparison], Value],
     more: str = "",
     unit: str = "1",
@@ -108,73 +102,54 @@ def _compared(
             return None
         return formula(compared)
 
-    QUANTITIES[name] = RunQuantity(words, unit, ("prediction", *more.split()), reading)
+    QUANTITIES[name] = RunQuantity(unit, ("prediction", *more.split()), reading)
 
 
 _TIMES = "tpot_s|step_time_s|output_tok_per_s"
 _formula(
     "token_time_over_rate",
-    "time per token x rate / batch",
     "tpot_s output_tok_per_s batch_size",
     lambda t, r, b: t * r / b,
 )
 _OVER = {
-    "retokenized_share": (
-        "tokens counted again over tokens generated",
-        "tokens_retokenized tokens_generated",
-    ),
-    "peak_over_mean": ("peak output rate over its mean", "peak_tok_per_s output_tok_per_s"),
-    "concurrency_share": (
-        "mean concurrency over the concurrency asked for",
-        "mean_concurrency batch_size",
-    ),
-    "requests_per_slot": (
-        "completed requests per concurrent request",
-        "requests_completed batch_size",
-    ),
-    "first_run_over_later": (
-        "first run's time per token over the later ones'",
-        "first_tpot_s later_tpot_s",
-    ),
+    "retokenized_share": "tokens_retokenized tokens_generated",
+    "peak_over_mean": "peak_tok_per_s output_tok_per_s",
+    "concurrency_share": "mean_concurrency batch_size",
+    "requests_per_slot": "requests_completed batch_size",
+    "first_run_over_later": "first_tpot_s later_tpot_s",
 }
-"""Ratios of the first fact to the second: words and facts."""
-for _name, (_words, _facts) in _OVER.items():
-    _formula(_name, _words, _facts, lambda first, second: first / second)
+"""Ratios of the first fact to the second."""
+for _name, _needs in _OVER.items():
+    _formula(_name, _needs, lambda first, second: first / second)
 _formula(
     "waiting_share",
-    "requests that wait over all",
     "waiting_requests running_requests",
     lambda wait, run: wait / (wait + run),
 )
 _formula(
     "missing_share",
-    "requests that did not end well",
     "requests_completed requests_asked",
     lambda done, asked: 1.0 - done / asked,
 )
 _formula(
     "accepted_share",
-    "share of drafts that are accepted",
     "accepted_length draft_tokens_k",
     lambda length, k: (length - 1.0) / k,
 )
 _formula(
     "decoding_over_plain",
-    "requests decoding at a time over those of the plain run",
     "tpot_s output_tok_per_s plain:tpot_s plain:output_tok_per_s",
     lambda token_s, rate, plain_token_s, plain_rate: rate * token_s / (plain_rate * plain_token_s),
 )
 _formula(
     "cache_over_pool",
-    "tokens in the cache over its size",
     "batch_size input_tokens output_tokens kv_pool_tokens",
     lambda batch, prompt, output, pool: batch * (prompt + output / 2.0) / pool,
 )
-_formula("positions", "tokens of a round, K + 1", "draft_tokens_k", lambda k: k + 1.0, "tokens")
+_formula("positions", "draft_tokens_k", lambda k: k + 1.0, "tokens")
 
 
 @_quantity(
-    "requests in flight by Little's law x GPUs / batch",
     "output_tok_per_s output_tokens request_latency_s|ttft_s tpot_s batch_size gpu_count",
 )
 def _in_flight_times_gpus(run: Run) -> Value:
@@ -193,7 +168,7 @@ def _in_flight_times_gpus(run: Run) -> Value:
     return rate / tokens * latency / batch * gpus if gpus > 2 else 0.0
 
 
-@_quantity("time per token over latency / tokens", "tpot_s request_latency_s ttft_s output_tokens")
+@_quantity("tpot_s request_latency_s ttft_s output_tokens")
 def _prefill_in_token_time(run: Run) -> Value:
     known = _known(run, "tpot_s request_latency_s ttft_s output_tokens")
     if known is None or known[3] <= 1:
@@ -205,7 +180,7 @@ def _prefill_in_token_time(run: Run) -> Value:
     return token / spread if abs(spread / decode - 1.0) > 0.3 else 0.0
 
 
-@_quantity("requests sent in a second", "request_rate", "1/s")
+@_quantity("request_rate", "1/s")
 def _open_loop_rate(run: Run) -> Value:
     # 0 for a client that keeps a number of requests in flight; unknown where nobody says how
     # requests came.
@@ -218,21 +193,19 @@ def _open_loop_rate(run: Run) -> Value:
     return run.number("request_rate")
 
 
-@_quantity("random prompts with a trained drafter", "dataset drafter")
+@_quantity("dataset drafter")
 def _random_prompts(run: Run) -> Value:
     name = run.text("dataset").lower()
     drafter = run.text("drafter")
     return name.startswith("random") and drafter in _TRAINED if name and drafter else None
 
 
-@_quantity(
-    "settings in which the two runs differ", "plain:tpot_s|plain:output_tok_per_s|plain:step_time_s"
-)
+@_quantity("plain:tpot_s|plain:output_tok_per_s|plain:step_time_s")
 def _differences_of_arms(run: Run) -> Value:
     return float(len(differences(run.facts, run.plain))) if run.plain else None
 
 
-@_quantity("round (or plain step) over reading the weights it touches", f"prediction {_TIMES}")
+@_quantity(f"prediction {_TIMES}")
 def _time_over_least(run: Run) -> Value:
     compared = run.comparison
     time_s = token_time_s(run.facts)
@@ -247,12 +220,12 @@ def _time_over_least(run: Run) -> Value:
     ) / compared.least_round_s
 
 
-@_quantity("requests that the server admits", "max_num_seqs|max_running_requests")
+@_quantity("max_num_seqs|max_running_requests")
 def _admitted(run: Run) -> Value:
     return run.number("max_num_seqs") or run.number("max_running_requests")
 
 
-@_quantity("requests that the server admits because no flag says otherwise", "launch_line")
+@_quantity("launch_line")
 def _admitted_by_default(run: Run) -> Value:
     # SGLang's; none where a flag says otherwise, or the line is not known.
     return _unless_told(run) if run.value("launch_line") else None
@@ -264,60 +237,53 @@ def _unless_told(run: Run) -> float | None:
     return None if "deepseek-v4" in run.text("model_id").lower() else float(DEFAULT_ADMITTED)
 
 
-def limit_suspected(run: Run) -> str:
-    """Sentence on the requests that SGLang admits of a larger batch, where no launch line tells.
-    Else empty.
+def suspected_limit(run: Run) -> float | None:
+    """Requests that SGLang admits of a larger batch by default, where no launch line says how many.
+    None where nothing is suspected. [-]
 
     Those that are not admitted wait before their first token: it lowers a rate, and no time per
     token becomes longer.
     """
-    batch = run.number("batch_size") or 0.0
     admitted = _unless_told(run)
-    if (
-        run.text("engine") != "sglang"
-        or run.value("launch_line")
-        or admitted is None
-        or batch <= admitted
-    ):
-        return ""
-    if run.number("tpot_s") is not None:
-        return ""
-    return (
-        f"First suspect: with speculation SGLang admits {admitted:.0f} requests unless "
-        f"--max-running-requests says {batch:,.0f}: set it, or give your launch line to be judged "
-        "by it."
-    )
+    if run.text("engine") != "sglang" or run.value("launch_line") or admitted is None:
+        return None
+    waits = (run.number("batch_size") or 0.0) > admitted and run.number("tpot_s") is None
+    return admitted if waits else None
+
+
+@_quantity("batch_size", "requests")
+def _decoding_requests(run: Run) -> Value:
+    batch = run.number("batch_size")
+    admitted = run.number("max_num_seqs") or run.number("max_running_requests")
+    return batch if batch is None or admitted is None else min(batch, admitted)
 
 
 @_quantity(
-    "round over the largest captured graph",
-    "batch_size draft_tokens_k largest_graph|largest_graph_batch|engine_version",
+    "draft_tokens_k largest_graph|largest_graph_batch|engine_version|launch_line", "requests"
 )
-def _tokens_over_graph(run: Run) -> Value:
+def _requests_in_graphs(run: Run) -> Value:
     # In tokens or in requests, as stated or logged; else by the release.
-    known = _known(run, "batch_size draft_tokens_k")
+    k = run.number("draft_tokens_k")
     tokens = run.number("largest_graph")
     requests = run.number("largest_graph_batch")
-    if known is None:
+    if k is None:
         return None
-    batch, k = known
-    admitted = min(batch, run.number("max_num_seqs") or run.number("max_running_requests") or batch)
     if tokens is None and requests is None:
         tokens = _captured_by_release(run, int(k) + 1)
-    if tokens:
-        return admitted * (k + 1) / tokens
-    return admitted / requests if requests else None
+    return requests if tokens is None else float(tokens // (k + 1))
 
 
 def _captured_by_release(run: Run, q: int) -> float | None:
-    """Largest graph that the run's release captures, a request verifying q. None where that is not
-    known. [tokens]"""
+    """Largest graph that the run's release captures, the newest where it states none, a request
+    verifying q. None where that is not known. [tokens]"""
     engine = run.text("engine")
     hardware_id = run.text("hardware_id")
-    version = run.text("engine_version")
-    if engine not in engine_ids() or hardware_id not in hardware_ids() or not version:
+    is_known = run.has("engine_version|launch_line")
+    if engine not in engine_ids() or hardware_id not in hardware_ids() or not is_known:
         return None
-    rule = load_engine(engine).graph_rule(version)
+    profile = load_engine(engine)
+    newest = "" if profile.reviewed is None else profile.reviewed.version
+    rule = profile.graph_rule(run.text("engine_version") or newest)
     if rule is None:
         return None
     gpus = int(run.number("gpu_count") or run.number("tensor_parallel") or 1)
@@ -327,14 +293,13 @@ def _captured_by_release(run: Run, q: int) -> float | None:
     return float(captured_sizes(rule, server, q)[-1])
 
 
-@_quantity("graphs are piecewise, or none", "graph_mode")
+@_quantity("graph_mode")
 def _lowered_graphs(run: Run) -> Value:
     mode = run.text("graph_mode")
     return mode in ("PIECEWISE", "NONE") if mode else None
 
 
 @_quantity(
-    "tokens of a round over the budget of a step",
     "batch_size draft_tokens_k max_num_batched_tokens",
 )
 def _tokens_over_budget(run: Run) -> Value:
@@ -345,9 +310,7 @@ def _tokens_over_budget(run: Run) -> Value:
     return min(batch, run.number("max_num_seqs") or batch) * (k + 1) / budget
 
 
-@_quantity(
-    "what this version does with the table", "k_table|launch_line engine_version|launch_line"
-)
+@_quantity("k_table|launch_line engine_version|launch_line")
 def _guards(run: Run) -> Value:
     # Ids of the engine's guards that concern the table of this run, separated by blanks.
     engine = run.text("engine")
@@ -378,7 +341,7 @@ def _table_drafts(table: str) -> dict[int, tuple[int, int]]:
     return out
 
 
-@_quantity("K that the table gives at this batch", "k_table|launch_line batch_size", "tokens")
+@_quantity("k_table|launch_line batch_size", "tokens")
 def _table_k(run: Run) -> Value:
     # Without a table the configured one.
     batch = run.number("batch_size")
@@ -393,7 +356,7 @@ def _table_k(run: Run) -> Value:
     )
 
 
-@_quantity("kind of the engine's build", "engine_version")
+@_quantity("engine_version")
 def _kind_of_build(run: Run) -> Value:
     # By its version: `synchronous`, `rocm` ...; `today` for today's.
     engine = run.text("engine")
@@ -408,7 +371,6 @@ def _kind_of_build(run: Run) -> Value:
 
 
 @_quantity(
-    "drafts accepted in a round, of a trained drafter",
     "accepted_length draft_tokens_k drafter",
     "tokens",
 )
@@ -422,7 +384,6 @@ def _accepted_drafts(run: Run) -> Value:
 
 
 @_quantity(
-    "predicted speedup at the best smaller K above 0, over that at this one",
     "prediction acceptance_by_position",
 )
 def _gain_of_another_k(run: Run) -> Value:
@@ -433,14 +394,14 @@ def _gain_of_another_k(run: Run) -> Value:
     )
 
 
-@_quantity("verification pass over plain step", "verify_time_s plain:step_time_s|plain:tpot_s")
+@_quantity("verify_time_s plain:step_time_s|plain:tpot_s")
 def _verification_ratio(run: Run) -> Value:
     verify_s = run.number("verify_time_s")
     plain_s = token_time_s(run.plain) if run.plain else None
     return verify_s / plain_s if verify_s is not None and plain_s else None
 
 
-@_quantity("round, measured over predicted", f"prediction {_TIMES} accepted_length")
+@_quantity(f"prediction {_TIMES} accepted_length")
 def _round_over_predicted(run: Run) -> Value:
     # With the run's own accepted length or round.
     compared = run.comparison
@@ -452,7 +413,6 @@ def _round_over_predicted(run: Run) -> Value:
 
 
 @_quantity(
-    "time to first token over the prompts of all requests at once, one after the other",
     "prediction ttft_s input_tokens output_tokens batch_size",
 )
 def _first_token_over_predicted(run: Run) -> Value:
@@ -485,7 +445,7 @@ def _known_speedup(compared: Comparison) -> Value:
     return None if row is None else row.predicted if row.measured is None else row.measured
 
 
-@_quantity("predicted round on this release over that on today's", "prediction engine_version")
+@_quantity("prediction engine_version")
 def _round_over_todays(run: Run) -> Value:
     compared = run.comparison
     return (
@@ -497,53 +457,43 @@ def _round_over_todays(run: Run) -> Value:
 
 _compared(
     "plain_over_predicted",
-    "time without drafts, measured over predicted",
     _ratio("plain"),
     "plain:tpot_s|plain:output_tok_per_s|tpot_s",
 )
-_compared(
-    "draft_over_predicted", "drafting, measured over predicted", _ratio("draft"), "draft_time_s"
-)
+_compared("draft_over_predicted", _ratio("draft"), "draft_time_s")
 _compared(
     "length_over_published",
-    "accepted length over the lowest published for this model and drafter",
     _length_over_published,
     "accepted_length",
 )
 _compared(
     "prefill_share",
-    "share of the time per token predicted for prompts",
     lambda compared: compared.prefill_share,
 )
 _compared(
     "stated_prefill_share",
-    "share of the time per token predicted for prompts",
     lambda compared: None if compared.first_token_s is None else compared.prefill_share,
     "input_tokens output_tokens",
 )
 _compared(
     "predicted_speedup",
-    "predicted speedup at this K",
     _predicted_speedup,
     unit="x",
     drafts=True,
 )
 _compared(
     "known_speedup",
-    "speedup of the run, predicted where no plain run stands beside it",
     _known_speedup,
     unit="x",
     drafts=True,
 )
 _compared(
     "as_predicted",
-    "the run lies in the 80% range of its prediction",
     lambda compared: None if compared.judged is None else compared.judged.inside,
     drafts=True,
 )
 _compared(
     "recommended_k",
-    "K recommended at this batch",
     lambda compared: float(compared.recommended.n_draft),
     unit="tokens",
     drafts=True,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -32,7 +32,6 @@ from advisor.physics.acceptance import parse_acceptance
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import MAX_BATCH
 from advisor.prediction import AdvisorError
-from advisor.text import counted
 
 DEFAULT_ADMITTED = 48
 """Requests that SGLang admits with speculation where nothing is said
@@ -49,8 +48,8 @@ class UserInput:
     values: Mapping[str, str] = field(default_factory=dict)
     columns: Mapping[str, str] = field(default_factory=dict)
     otherwise: Mapping[str, str] = field(default_factory=dict)
-    source: str = "the scenario"
-    """Where `otherwise` is from."""
+    source: str = "scenario"
+    """Where `otherwise` is from: `bar` or `scenario`."""
     scenario: Scenario | None = None
     """Tells of runs of its model and drafter what no column does."""
 
@@ -74,15 +73,12 @@ def filled(run: Run, words: UserInput) -> Run:
         if any(facts.get(name) is not None for name in names):
             return ""
         if any(name in values for name in names):
-            return "as given"
-        return f"from {words.source}" if any(name in others for name in names) else ""
+            return "given"
+        return words.source if any(name in others for name in names) else ""
 
     # A user's names replace those of files.
-    accelerator = "as given" if "hardware_id" in values else source_of("hardware_id")
-    number = source_of(*_PLACEMENT)
-    origins = (("the accelerator", accelerator), ("the number of GPUs", number))
-    apart = ", ".join(f"{label} {origin}" for label, origin in origins if origin)
-    assumed = accelerator if accelerator == number else apart
+    accelerator = "given" if "hardware_id" in values else source_of("hardware_id")
+    assumed = accelerator, source_of(*_PLACEMENT)
     return replace(run, facts={**others, **values, **facts}, assumed=assumed)
 
 
@@ -118,26 +114,37 @@ _COUNTED = ("accepted_length", "accepted_length_same_run", "acceptance_by_positi
 """What a log counts and a result file counts better."""
 
 
-def plain_by_absence(rows: Sequence[Run], servers: Sequence[Run]) -> tuple[list[Run], list[str]]:
+@dataclass(frozen=True)
+class ReadFile:
+    """A file, or a row of it, as it was read."""
+
+    kind: Literal["launch", "log", "table", "baseline"]
+    place: str
+    lines: int = 0
+    """Launch lines. [-]"""
+    of: str = ""
+    """Name of a table's format; for a baseline, the place that prints an accepted length."""
+
+
+def plain_by_absence(
+    rows: Sequence[Run], servers: Sequence[Run]
+) -> tuple[list[Run], list[ReadFile]]:
     """Rows with those as runs without speculation that state no accepted length.
 
     Unlike others of their tool, which do.
 
     A benchmark prints the accepted length of every server that speculates. Rows whose K is known,
-    or whose own file has a launch line, stay as they are. What was taken so is said in sentences.
+    or whose own file has a launch line, stay as they are.
     """
     counting = {row.form: row.place for row in rows if "accepted_length" in row.facts}
     out = []
-    sentences = []
+    readings = []
     for row in rows:
         if row.form in counting and _drafts({**_own(row, rows, servers), **row.facts}) is None:
-            sentences.append(
-                f"{row.place}: taken as the run without speculation, since no accepted length is "
-                f"printed there and one is in {counting[row.form]}"
-            )
+            readings.append(ReadFile("baseline", row.place, of=counting[row.form]))
             row = replace(row, facts={**row.facts, "draft_tokens_k": 0})
         out.append(row)
-    return out, sentences
+    return out, readings
 
 
 def server_of(row: Run, rows: Sequence[Run], servers: Sequence[Run]) -> dict[str, Any]:
@@ -203,8 +210,9 @@ _THE_SAME = ("model_id", "hardware_id", "batch_size", "dataset")
 _TOLD = ("model_id", "hardware_id", "batch_size", "dataset", "engine_version", "gpu_count")
 
 
-def differences(facts: Mapping[str, Any], plain: Mapping[str, Any]) -> list[str]:
-    """Settings that both runs state and that are not the same, as `name: plain -> speculative`."""
+def differences(facts: Mapping[str, Any], plain: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
+    """Settings that both runs state and that are not the same: name, baseline's, speculative
+    run's."""
     out = []
     for name in (*_EXACT, *_WITHIN):
         value = facts.get(name)
@@ -215,13 +223,7 @@ def differences(facts: Mapping[str, Any], plain: Mapping[str, Any]) -> list[str]
             continue
         if name in _WITHIN and abs(float(value) - float(other)) <= SAME_LENGTH * float(other):
             continue
-        texts = (
-            f"{side:g}"
-            if isinstance(side, int | float) and not isinstance(side, bool)
-            else str(side)
-            for side in (other, value)
-        )
-        out.append(f"{name}: {' -> '.join(texts)}")
+        out.append((name, other, value))
     return out
 
 
@@ -297,14 +299,14 @@ class LoadedRuns:
     """Runs and servers that the files hold together."""
 
     runs: list[Run] = field(default_factory=list)
-    read: list[str] = field(default_factory=list)
-    """What each file was read as."""
+    read: list[ReadFile] = field(default_factory=list)
     not_read: dict[str, str] = field(default_factory=dict)
     """Files that hold nothing of use, with the reason."""
     refused: list[tuple[str, int, str]] = field(default_factory=list)
     """Rows that contradict themselves or cannot be read: file, line, reason."""
-    contradicted: list[str] = field(default_factory=list)
-    """Rows that cannot be of the server that their launch line tells of: place and reason."""
+    contradicted: list[tuple[str, float]] = field(default_factory=list)
+    """Rows that cannot be of the server that their launch line tells of: place and accepted length
+    stated at K = 0."""
     n_kept: int = 0
     """Rows that can be used. [-]"""
 
@@ -319,29 +321,26 @@ def read_runs(
     servers = []
     user_files = _named_apart(files)
     tables = [_table(file, words.columns) for file in user_files]
-    with_k = iter(with_baselines([table for table, _ in tables if table is not None]))
-    for file, (stated, reason) in zip(user_files, tables, strict=True):
-        table = None if stated is None else next(with_k)
+    with_k = iter(with_baselines([table for table in tables if isinstance(table, Measured)]))
+    for file, stated in zip(user_files, tables, strict=True):
+        table = next(with_k) if isinstance(stated, Measured) else None
         file_servers = [
             Run(facts, file.name, line) for line, facts in read_servers(_text(file.data))
         ]
         if file_servers:
             servers += file_servers
             launched = sum("launch_line" in server.facts for server in file_servers)
-            source = (
-                f"{counted(launched, 'launch line')} of a server" if launched else "a server's log"
-            )
-            out.read.append(f"{file.name}: {source}")
+            out.read.append(ReadFile("launch" if launched else "log", file.name, launched))
         if table is not None:
-            out.read.append(f"{file.name}: {table.format_name}")
+            out.read.append(ReadFile("table", file.name, of=table.format_name))
             rows += _rows(table, file, words, configs, out)
         elif not file_servers:
-            out.not_read[file.name] = reason
+            out.not_read[file.name] = str(stated)
     if not rows and not servers:
         name, reason = next(iter(out.not_read.items()), ("nothing", "no file was given"))
         raise AdvisorError(reason if reason.startswith(name) else f"{name}: {reason}")
-    rows, sentences = plain_by_absence(rows, servers)
-    out.read += sentences
+    rows, readings = plain_by_absence(rows, servers)
+    out.read += readings
     complete_rows = [
         replace(row, facts={**server_of(row, rows, servers), **row.facts}) for row in rows
     ]
@@ -411,13 +410,8 @@ def _without_contradiction(row: Run, out: LoadedRuns) -> Run:
     length = row.number("accepted_length")
     if k != 0 or length is None or length <= 1.0:
         return row
-    reason = (
-        f"an accepted length of {length:g} beside K = 0: a server without speculation accepts no "
-        "drafts; give each run the launch line it was served with"
-    )
-    if (row.file, row.line) not in {(file, line) for file, line, _ in out.refused}:
-        out.refused.append((row.file, row.line, reason))
-        out.contradicted.append(f"{row.place}: {reason}")
+    if row.place not in {place for place, _ in out.contradicted}:
+        out.contradicted.append((row.place, length))
         out.n_kept -= 1
     contradicted = ("draft_tokens_k", "speculation_on")
     return replace(
@@ -431,18 +425,17 @@ def _text(data: bytes) -> str:
     return "" if head.lstrip()[:1] in ("{", "[") or "\x00" in head[:1000] else head
 
 
-def _table(file: UserFile, columns: Mapping[str, str]) -> tuple[Measured | None, str]:
+def _table(file: UserFile, columns: Mapping[str, str]) -> Measured | AdvisorError:
     """The measured rows of a file under the headers that a user renamed, else why there are
     none."""
+    names = {**columns, **file.columns}
     try:
-        rows = own_rows(
-            read_upload(file.name, file.data, columns={**columns, **file.columns}),
-            (),
-            file.documents,
-        )
+        rows = own_rows(read_upload(file.name, file.data, columns=names), (), file.documents)
+        if rows.kind != "points":
+            raise AdvisorError("it holds kernel times, not served runs")
     except AdvisorError as error:
-        return None, str(error)
-    return (rows, "") if rows.kind == "points" else (None, "it holds kernel times, not served runs")
+        return error
+    return rows
 
 
 def _rows(
@@ -540,11 +533,10 @@ def _compared(runs: Sequence[Run], configs: Mapping[str, str], bar: Scenario | N
             )
             run = replace(run, plain=beside or printed_plain)
         sampled = index in predicted
-        not_sampled = replace(
-            run, not_compared=f"an even sample of {MAX_PREDICTED} rows is predicted"
-        )
         out.append(
-            with_prediction(run, configs, bar, other_models=True) if sampled else not_sampled
+            with_prediction(run, configs, bar, other_models=True)
+            if sampled
+            else replace(run, unpredicted="sampled")
         )
     return out
 
@@ -558,14 +550,11 @@ def with_prediction(
     """The run with its prediction, or with the reason why it has none."""
     measured = was_measured(run.facts)
     if not measured and not (run.value("launch_line") and run.drafts):
-        return replace(run, not_compared="nothing that can be predicted was measured")
+        return replace(run, unpredicted="nothing_measured")
     try:
         comparison = compare(run.facts, run.plain, configs, bar, other_models)
     except AdvisorError as error:
-        return replace(run, not_compared=str(error))
+        return replace(run, unpredicted="refused", refusal=str(error))
     if not measured and 0 < comparison.largest_batch < comparison.batch_size:
-        reason = (
-            f"batch {comparison.batch_size:,.0f} does not fit in the memory of {comparison.place}"
-        )
-        return replace(run, not_compared=reason)
+        return replace(run, unpredicted="too_large", comparison=None)
     return replace(run, comparison=comparison)

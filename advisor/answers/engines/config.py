@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
@@ -393,48 +393,39 @@ def _alike(given: str, wanted: str) -> bool:
     return bool(given_value == wanted_value)
 
 
-_LEAVE_OUT = re.compile(r'leave (?:"(\w+)" out of )?(--[\w-]+)(?: out)?$')
+def changed_line(line: str, changes: Sequence[Mapping[str, Any]]) -> str:
+    """A launch line with options changed, an option a line. Empty where none changes it.
 
-
-def mended_line(line: str, fixes: Sequence[str]) -> str:
-    """A launch line with the fixes that are flags, an option a line. Empty where none changes it.
-
-    fixes : as findings word them: `--flag value`, `--flag '{..., "key": value}'`,
-        `leave --flag out`, `leave "key" out
-    of --flag`, `vllm serve ... without --speculative-config`. Others change nothing.
+    changes : new values by option. None leaves an option out, an object changes its keys and leaves
+        those that are None out, and a name that ends in `*` stands for all that begin so.
     """
     try:
         groups = option_groups(shlex.split(line, comments=True))
-        mended = reduce(_with_fix, fixes, groups) if line else groups
+        changed = reduce(_with_change, changes, groups) if line else groups
     except ValueError:  # quotes that are not closed, or an object that is no JSON
         return ""
-    return "" if mended == groups else " \\\n  ".join(map(shlex.join, mended))
+    return "" if changed == groups else " \\\n  ".join(map(shlex.join, changed))
 
 
-def _with_fix(groups: list[list[str]], fix: str) -> list[list[str]]:
-    """Options, each with its values, after one fix."""
-    if " without --speculative" in fix:
-        return [group for group in groups if not group[0].startswith("--speculative")]
-    if match := _LEAVE_OUT.match(fix):
-        key, flag = match.groups()
-        changes = None if key is None else {key: None}
-        options = [_option(group, flag, changes) for group in groups]
-        return [option for option in options if option]
-    fix_words = shlex.split(fix) if fix.startswith("--") else []
-    if len(fix_words) % 2 or not all(word.startswith("--") for word in fix_words[::2]):
-        return groups
-    for flag, text in zip(fix_words[::2], fix_words[1::2], strict=True):
-        value = json.loads(text.replace("..., ", "")) if "..., " in text else text
+def _with_change(groups: list[list[str]], change: Mapping[str, Any]) -> list[list[str]]:
+    """Options, each with its values, after one change."""
+    for flag, value in change.items():
+        if flag.endswith("*"):
+            groups = [group for group in groups if not group[0].startswith(flag[:-1])]
+            continue
         is_there = any(group[0].partition("=")[0] == flag for group in groups)
-        groups = (
-            [_option(group, flag, value) for group in groups]
-            if is_there
-            else [*groups, [flag, text]]
-        )
+        if is_there:
+            options = [_option(group, flag, value) for group in groups]
+            groups = [option for option in options if option]
+        elif isinstance(value, Mapping):
+            entries = {key: entry for key, entry in value.items() if entry is not None}
+            groups = [*groups, *([[flag, json.dumps(entries)]] if entries else [])]
+        elif value is not None:
+            groups = [*groups, [flag, str(value)]]
     return groups
 
 
-def _option(words: list[str], flag: str, value: str | dict[str, Any] | None) -> list[str]:
+def _option(words: list[str], flag: str, value: Any) -> list[str]:
     """An option as it is where its flag is another; else with the value, its object's keys changed,
     or left out."""
     name, equals, inline_value = words[0].partition("=")
@@ -443,7 +434,7 @@ def _option(words: list[str], flag: str, value: str | dict[str, Any] | None) -> 
     if value is None:
         return words[1:]
     current, rest = (inline_value, words[1:]) if equals else (words[1], words[2:])
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         entries = {**json.loads(current), **value}
         value = json.dumps({key: entry for key, entry in entries.items() if entry is not None})
-    return [name, value, *rest]
+    return [name, str(value), *rest]

@@ -11,8 +11,8 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from advisor.answers.advice import Advice
+from advisor.answers.diagnosis.verdict import RunsOfK
 from advisor.answers.expert_ranks import RanksAnswer
-from advisor.answers.own_gap import OwnVerdict, verdict_title
 from advisor.catalog.adjustment import change_text
 from advisor.measured.refit import BeforeAfter, curve_name
 from advisor.measured.sweep_fit import SweepFit
@@ -386,55 +386,43 @@ def rank_chart(answer: RanksAnswer) -> Chart:
     return Chart(figure, alt, table)
 
 
-_SAME_LENGTH = 0.01
 _BEYOND = 2.0
+_QUANTITIES = {
+    "speedup": "Speedup (×)",
+    "round": "Time per round (ms)",
+    "plain": "Time per token (ms)",
+}
 """Last batch drawn over the largest that was measured. [-]"""
 
 
-def own_gap_chart(advice: Advice, found: OwnVerdict) -> Chart:
-    """Own points of one K with a stick to the model, its band, and the model at the own accepted
-    length."""
+def own_gap_chart(advice: Advice, runs: RunsOfK) -> Chart:
+    """Measured runs of one K, sticks to their predictions, and the scenario's curve with its
+    range."""
     curve = advice.curve
-    column = advice.curve.column(found.n_draft)
+    column = curve.column(runs.n_draft)
     near = curve.batches <= _BEYOND * max(
-        float(found.points["batch_size"].max()), float(curve.batches[1])
+        float(runs.points["batch_size"].max()), float(curve.batches[1])
     )
     batches = curve.batches[near]
-    gains = found.quantity == "speedup"
+    gains = runs.quantity == "speedup"
     scale = 1.0 if gains else 1e3
-    modelled = {"speedup": curve.speedup, "round_s": curve.round_s, "plain_s": curve.tpot_s}[
-        found.quantity
-    ]
-    values = modelled[near, column] * scale
-    quantity_titles = {
-        "speedup": "Speedup (×)",
-        "round_s": "Time per round (ms)",
-        "plain_s": "Time per token (ms)",
-    }
-    figure = new_figure(
-        f"{quantity_titles[found.quantity]}, K = {found.n_draft}: yours and modelled",
-        BATCH,
-        "",
-        height=430,
-    )
-    table = {"batch_size": batches, "model": values}
+    predicted = {"speedup": curve.speedup, "round": curve.round_s, "plain": curve.tpot_s}
+    values = predicted[runs.quantity][near, column] * scale
+    title = f"{_QUANTITIES[runs.quantity]}, K = {runs.n_draft}: measured and predicted"
+    figure = new_figure(title, BATCH, "", height=430)
     if gains:
         add_band(figure, batches, curve.low[near, column], curve.high[near, column], "", 0.18)
         figure.add_hline(y=1.0, line={"color": NEUTRAL, "width": 1})
-    add_line(figure, batches, values, _named("model, {} accepted", found.model_length, found), BLUE)
-    if (
-        gains
-        and found.own_length is not None
-        and abs(found.own_length / found.model_length - 1.0) > _SAME_LENGTH
-    ):
-        table["model_with_own_length"] = values * found.own_length / found.model_length
-        name = _named("model, your {} accepted", found.own_length, found)
-        add_line(figure, batches, table["model_with_own_length"], name, GREEN, dash="dash", width=2)
-    _sticks(figure, found.points, scale)
+    length = float(curve.accepted_length[column])
+    add_line(figure, batches, values, f"model, {length:.2f} accepted" if gains else "model", BLUE)
+    points = runs.points.assign(
+        measured=runs.points["measured"] * scale, predicted=runs.points["predicted"] * scale
+    )
+    _sticks(figure, points)
     add_points(
         figure,
-        found.points["batch_size"],
-        found.points["measured"] * scale,
+        points["batch_size"],
+        points["measured"],
         "yours",
         marker("circle", 11, GREEN),
         hovertemplate="%{y:.3g}",
@@ -442,23 +430,17 @@ def own_gap_chart(advice: Advice, found: OwnVerdict) -> Chart:
     fit_legend(figure)
     log_axis(figure, batches)
     figure.update_yaxes(ticksuffix="×" if gains else "")
-    rows = f"{len(found.points)} points at K = {found.n_draft}"
-    alt = f"{verdict_title(found)}: {rows} lie {change_text(found.gap)} from the model on average."
-    points = found.points.assign(
-        measured=found.points["measured"] * scale, predicted=found.points["predicted"] * scale
-    )
-    return Chart(figure, alt, pd.concat([pd.DataFrame(table), points], ignore_index=True))
+    gap = float(np.exp(np.log(points["measured"] / points["predicted"]).mean()))
+    n_points = f"{len(points)} points at K = {runs.n_draft}"
+    alt = f"{n_points} lie {change_text(gap)} from the prediction on average."
+    table = pd.DataFrame({"batch_size": batches, "model": values})
+    return Chart(figure, alt, pd.concat([table, points], ignore_index=True))
 
 
-def _named(what: str, length: float, verdict: OwnVerdict) -> str:
-    """Name of a line with the accepted length that it takes."""
-    return what.format(f"{length:.2f}") if verdict.quantity == "speedup" else "model"
-
-
-def _sticks(figure: go.Figure, points: pd.DataFrame, scale: float) -> None:
+def _sticks(figure: go.Figure, points: pd.DataFrame) -> None:
     """A line from each point to the model, as one trace with gaps."""
     gap = np.full(len(points), np.nan)
     x = np.column_stack([points["batch_size"], points["batch_size"], gap]).ravel()
-    y = np.column_stack([points["measured"] * scale, points["predicted"] * scale, gap]).ravel()
+    y = np.column_stack([points["measured"], points["predicted"], gap]).ravel()
     line = {"color": NEUTRAL, "width": 1}
     figure.add_scatter(x=x, y=y, mode="lines", line=line, hoverinfo="skip", showlegend=False)

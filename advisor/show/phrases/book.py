@@ -16,7 +16,7 @@ from advisor.catalog.hardware import drafter_name, model_name
 from advisor.physics.components import BY_KEY
 from advisor.prediction import Prediction
 from advisor.show.table import capital
-from advisor.text import counted, printable
+from advisor.text import counted, listed, printable
 
 if TYPE_CHECKING:
     from advisor.answers.design.candidates import LawQuality
@@ -43,6 +43,13 @@ class Phrase:
     def braces(self) -> tuple[tuple[str, str], ...]:
         """(fact or slot, form) of each brace."""
         return tuple((name, form) for name, form in _BRACE.findall(self.say))
+
+
+def phrases_of(table: Mapping[str, Mapping[str, str]]) -> tuple[Phrase, ...]:
+    """Phrases by slot, and in it by the flags under which each is said."""
+    return tuple(
+        Phrase(slot, when, say) for slot, says in table.items() for when, say in says.items()
+    )
 
 
 def _digits(value: float) -> str:
@@ -194,6 +201,13 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "semicolons": lambda texts: "; ".join(texts).rstrip("."),
     "contexts": _contexts,
     "loads": lambda component: BY_KEY[component].loads,
+    "ms": lambda value: f"{_digits(1e3 * value)} ms",
+    "batch": lambda value: f"{value:,.4g}",
+    "batches": lambda values: listed([f"{value:,.4g}" for value in values]),
+    "or": lambda values: " or ".join(map(str, values)),
+    "checks": lambda value: counted(value, "check"),
+    "lines": lambda value: counted(value, "launch line"),
+    "requests": lambda value: str(value or "(requests at a time)"),
 }
 """A fact as text, by the form behind its name."""
 

@@ -309,8 +309,9 @@ def _design(standing: DesignStanding) -> dict[str, Any]:
 
 
 def _diagnosis(view: DiagnosisView) -> dict[str, Any]:
-    names = ("verdict", "sentence", "until", "findings")
+    names = ("sentence", "until", "findings")
     return {name: getattr(view, name) for name in names} | {
+        "verdict": view.verdict.case,
         "command": view.command["text"] if view.command else "",
         "not_judged": [f"{title}: needs {needs}" for title, needs in view.not_judged],
     }

@@ -317,7 +317,7 @@ def diagnosed(view: DiagnosisView) -> tuple[Block, ...]:
             Listing(tuple(lines)),
         ]
     if view.remedy is not None:
-        blocks.append(table_block(view.remedy.table, view.remedy.said))
+        blocks.append(table_block(view.remedy.table, view.remedy.title))
     blocks += [table_block(table, title) for title, table in view.comparisons[:_SHOWN_RUNS]]
     return tuple(blocks)
 

@@ -37,12 +37,18 @@ def _change_at(row: _Row, goal: Goal) -> str:
     return change_text(row[1], goal)
 
 
-CHANGES: tuple[Column[_Row], ...] = (
-    Column("by", lambda row: MERITS[row[0]].name, key="goal", words=True),
+_GAINS: tuple[Column[_Row], ...] = (
     Column("change", lambda row: what_text(row[1].change), key="what", words=True),
     Column("gain", lambda row: gain_text(row[1], row[0]), key="gain"),
-    *(Column[_Row](MERITS[goal].name, partial(_change_at, goal=goal), key=goal) for goal in GOALS),
+)
+_FIGURES: tuple[Column[_Row], ...] = (
+    *(Column(MERITS[goal].name, partial(_change_at, goal=goal), key=goal) for goal in GOALS),
     Column("tier", lambda row: row[1].tier, key="tier", words=True, paper=False),
+)
+CHANGES: tuple[Column[_Row], ...] = (
+    Column("by", lambda row: MERITS[row[0]].name, key="goal", words=True),
+    *_GAINS,
+    *_FIGURES,
     Column(None, lambda row: note_texts(row[1].change), key="notes"),
 )
 """A change with the goal that its gain is by, and the figures before and after."""

@@ -6,77 +6,66 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from statistics import median
 from typing import Any
 
 import pandas as pd
 
-from advisor.answers.advice import advise
+from advisor.answers.advice import Advice, advise
 from advisor.answers.best_k import DraftRow
-from advisor.answers.diagnosis.another_server import Unfit, plain_off
-from advisor.answers.diagnosis.cause import amount
-from advisor.answers.diagnosis.diagnose import (
-    FEW_ACCEPTED,
-    Diagnosis,
-    Finding,
-    of_drafts_alone,
-    predicted_text,
-    unforeseen,
-)
-from advisor.answers.diagnosis.physics import OF_THE_RUN, Compared, Comparison, all_rules
-from advisor.answers.engines.config import mended_line
+from advisor.answers.diagnosis.diagnose import Diagnosis, Evidence, Finding
+from advisor.answers.diagnosis.facts import Run
+from advisor.answers.diagnosis.physics import Change, Compared, Comparison, all_rules, remedy_values
+from advisor.answers.diagnosis.verdict import RunsOfK, Verdict, runs_by_k
+from advisor.answers.engines.config import changed_line, merged_rows
+from advisor.answers.engines.vllm import FIXED_K_ONLY
 from advisor.answers.outcome import outcome_of
-from advisor.answers.own_gap import as_measured, border_texts, own_schedule
+from advisor.answers.own_gap import as_measured, borders, own_schedule
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import MAX_BATCH
 from advisor.prediction import AdvisorError
-from advisor.show.live_answer import launch
+from advisor.show.live_answer import engine_of, launch
+from advisor.show.phrases import rules, runs
 from advisor.show.table import Column, Table
-from advisor.text import MAX_TEXT, counted, listed, printable, with_prefix
+from advisor.text import counted, printable, with_prefix
+
+SOURCES = ("verdict", "also", "published", "cause", "read_as")
 
 
-def diagnosis_document(found: Diagnosis) -> dict[str, Any]:
-    """Diagnosis as plain values: verdict, findings with evidence, comparisons, and what was not
-    judged."""
-    not_judged = [{"rule": gap.rule.id, "needs": list(gap.lacks)} for gap in found.not_judged]
-    comparisons = [
-        {"run": place, **_comparison(comparison)} for place, comparison in found.comparisons
-    ]
-    return {
-        "verdict": found.verdict,
-        "sentence": found.sentence,
-        "until": found.until,
-        "findings": [_finding(finding) for finding in found.findings],
-        "clean": [rule.id for _, rule in found.clean],
-        "not_judged": not_judged,
-        "comparisons": comparisons,
-        "not_compared": list(found.not_compared),
-        "read": list(found.read),
-        "not_read": list(found.not_read),
-        "refused": list(found.refused),
+def diagnosis_document(diagnosis: Diagnosis) -> dict[str, Any]:
+    """Diagnosis as plain values: the verdict's facts, findings, comparisons, and open rules."""
+    view = view_of(diagnosis)
+    verdict = diagnosis.verdict
+    records = ("unfit", "decision", "read_as")
+    facts = {name: value for name, value in vars(verdict).items() if name not in records}
+    facts["decision"] = list(map(vars, verdict.decision.spans))
+    texts = {"verdict": verdict.case, "sentence": view.sentence, "until": view.until}
+    clean = [rule.id for rule in diagnosis.clean]
+    return texts | {
+        "facts": facts,
+        "findings": list(map(_finding, diagnosis.findings)),
+        "clean": clean,
+        "not_judged": [
+            {"rule": gap.rule.id, "needs": list(map(rules.need_words, gap.lacks))}
+            for gap in diagnosis.not_judged
+        ],
+        "comparisons": [
+            {"run": place, **_comparison(comparison)} for place, comparison in diagnosis.comparisons
+        ],
+        "notes": list(view.notes),
     }
 
 
 def _finding(finding: Finding) -> dict[str, Any]:
-    return {
-        "rule": finding.rule.id,
-        "kind": finding.kind,
-        "title": finding.rule.title,
-        "runs": list(finding.lines),
-        "evidence": [
-            {"quantity": evidence.words}
-            | {
-                name: getattr(evidence, name)
-                for name in ("value", "unit", "test", "limit", "source")
-            }
-            for evidence in finding.evidence
-        ],
-        "details": list(finding.details),
-        "because": finding.rule.because,
-        "fix": finding.fix,
-        "source": finding.rule.published.source,
-    }
+    tests = [
+        {**vars(each.test.limit), "quantity": each.test.quantity, "test": each.test.test}
+        | {"value": each.value, "limit": each.limit}
+        for each in finding.evidence
+    ]
+    facts = {"rule": finding.rule.id, "runs": list(finding.places), "change": finding.change}
+    texts = vars(_finding_row(finding))
+    return {**texts, **facts, "counts": finding.counts, "tests": tests}
 
 
 def _comparison(comparison: Comparison) -> dict[str, Any]:
@@ -97,12 +86,25 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
 
 
 def _draft(row: DraftRow) -> dict[str, Any]:
-    return {
-        "n_draft": row.n_draft,
-        "speedup": row.speedup,
-        "low": row.speedup_low,
-        "high": row.speedup_high,
-    }
+    ends = {"low": row.speedup_low, "high": row.speedup_high}
+    return {"n_draft": row.n_draft, "speedup": row.speedup, **ends}
+
+
+_LABELS = {
+    "plain": "Time per token, baseline",
+    "round": "Round of speculation",
+    "verify": "Verification pass",
+    "draft": "Drafting of a round",
+    "speedup": "Speedup",
+    "length": "Accepted length, published",
+}
+
+
+def amount(value: float, unit: str) -> str:
+    """A compared value with its unit."""
+    if unit == "x":
+        return f"{value:.2f}×"
+    return with_prefix(value, "s") if unit == "s" else f"{value:.2f}"
 
 
 _ALL_K = 4
@@ -110,7 +112,7 @@ _ALL_K = 4
 
 
 def _quantity(row: Compared) -> str:
-    return "Round, computed" if row.computed else row.label
+    return "Round, computed" if row.computed else _LABELS[row.name]
 
 
 def _measured(row: Compared) -> str:
@@ -153,12 +155,12 @@ class Remedy:
     """Table of the speedup predicted for each K at the batches of the runs, and the scenario to go
     on with."""
 
-    said: str
+    title: str
     """With which accepted length, and whose that is."""
     table: Table[Any]
     scenario: Scenario
-    """Of the largest batch at which a measured run gains; where none was measured, of the one that
-    loses most."""
+    """Of the largest batch at which a measured run gains; where none was measured, of the run that
+    the verdict names."""
     n_draft: int | None
     """The K that gains there, measured or else predicted; 0: no drafts. None where no measured run
     gains."""
@@ -166,26 +168,17 @@ class Remedy:
     """The accepted length that was used: `2.4@3`."""
     own_length: bool
     """Whether the run states it."""
-    is_far: bool
-    """Whether the plain step is far from the measured one: what is predicted is of another
-    server."""
 
 
 @dataclass(frozen=True)
 class DiagnosisView:
     """Everything to draw, top to bottom."""
 
-    verdict: str
-    title: str
-    sentence: str
-    cause: str
-    """The likeliest cause, as `sentence` has it. Empty where it has none."""
-    until: str
-    """What to do until the cause is known, where a batch loses."""
+    verdict: Verdict
+    texts: Mapping[str, str]
+    """The verdict's sentences by slot: title, runs.VERDICT, action, `read_as` and `missing`."""
     command: Mapping[str, str] | None
-    """What to paste: title, text, note and hint, engine. None where nothing is to be mended."""
-    unfit: Unfit | None
-    """Why the server cannot run as it is predicted. None where it fits."""
+    """What to paste: title, text, note and hint, engine. None where nothing is to be fixed."""
     findings: tuple[DiagnosisFinding, ...]
     remedy: Remedy | None
     """None without a predicted run that drafts."""
@@ -195,170 +188,195 @@ class DiagnosisView:
     """Titles of rules that found nothing."""
     not_judged: tuple[tuple[str, str], ...]
     """(title of the rule, what it needs)."""
-    unsaid: tuple[str, ...]
-    """Columns without which nothing is predicted."""
     notes: tuple[str, ...]
     """What was read, refused, not read and not predicted."""
+    by_k: tuple[RunsOfK, ...]
+    """Measured runs by K, those of most runs first."""
+
+    @property
+    def is_far(self) -> bool:
+        """Whether what is predicted is of another server."""
+        return self.verdict.baseline_batch is not None or self.verdict.unfit is not None
+
+    @property
+    def title(self) -> str:
+        """The verdict in a few words."""
+        return self.texts["title"]
+
+    @property
+    def until(self) -> str:
+        """The action that measured speedups decide."""
+        return self.texts["action"]
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in one paragraph."""
+        return " ".join(filter(None, (self.texts[slot] for slot in SOURCES)))
 
 
-def view_of(found: Diagnosis) -> DiagnosisView:
+def view_of(diagnosis: Diagnosis) -> DiagnosisView:
     """A diagnosis ready to be drawn."""
     drafting = [
         comparison
-        for _, comparison in found.comparisons
+        for _, comparison in diagnosis.comparisons
         if comparison.n_draft and comparison.largest_batch
     ]
-    remedy = _remedy(drafting, any(not finding.rule.expected for finding in found.findings))
-    notes = (
-        *(f"refused: {text}" for text in found.refused),
-        *(f"not predicted: {text}" for text in found.not_compared),
-        *(f"read: {text}" for text in found.read),
-        *(f"not read: {text}" for text in found.not_read),
-    )
+    verdict = diagnosis.verdict
+    texts = {slot: printable(text) for slot, text in runs.verdict_texts(verdict).items()}
+    remedy = _remedy(drafting, diagnosis)
     comparisons = tuple(
         (_comparison_title(place, comparison), Table(_COMPARED, comparison.rows))
-        for place, comparison in found.comparisons
+        for place, comparison in diagnosis.comparisons
         if comparison.largest_batch and any(row.measured for row in comparison.rows)
     )
-    not_judged = tuple((gap.rule.title, "; ".join(gap.lacks)) for gap in found.not_judged)
+    not_judged = tuple(
+        (rules.BOOK.say(gap.rule.id, {}), "; ".join(map(rules.need_words, gap.lacks)))
+        for gap in diagnosis.not_judged
+    )
+    notes = tuple(map(printable, _notes(diagnosis)))
+    findings = tuple(map(_finding_row, diagnosis.findings))
     return DiagnosisView(
-        verdict=found.verdict,
-        title=_title(found),
-        sentence=printable(found.sentence, 2 * MAX_TEXT),
-        cause=found.cause if found.cause in found.sentence else "",
-        until=found.until,
-        command=_command(found, remedy),
-        unfit=found.unfit,
-        findings=tuple(map(_finding_row, found.findings)),
+        verdict=verdict,
+        texts=texts,
+        command=_command(diagnosis, remedy),
+        findings=findings,
         remedy=remedy,
         comparisons=comparisons,
-        clean=tuple(rule.title for _, rule in found.clean),
+        clean=tuple(rules.BOOK.say(rule.id, {}) for rule in diagnosis.clean),
         not_judged=not_judged,
-        unsaid=found.unsaid,
-        notes=tuple(map(printable, notes)),
+        notes=notes,
+        by_k=tuple(runs_by_k(comparison for _, comparison in diagnosis.comparisons)),
     )
+
+
+def _notes(diagnosis: Diagnosis) -> list[str]:
+    """What was refused, not predicted, read, and not read."""
+    result = diagnosis.result
+    contradicted = [
+        runs.BOOK.say("contradiction", {"first_place": place, "first_length": length})
+        for place, length in result.contradicted
+    ]
+    refused = [f"{file}, line {line}: {reason}" for file, line, reason in result.refused]
+    unpredicted = {_unpredicted(run) for run in result.runs if run.unpredicted}
+    read = [runs.BOOK.say("read", vars(reading)) for reading in result.read]
+    return [
+        *(f"refused: {text}" for text in (*contradicted, *refused)),
+        *(f"not predicted: {text}" for text in sorted(unpredicted)),
+        *(f"read: {text}" for text in read),
+        *(f"not read: {name}: {why}" for name, why in result.not_read.items()),
+    ]
+
+
+def _unpredicted(run: Run) -> str:
+    facts = {"unpredicted": run.unpredicted, "refusal": run.refusal}
+    return runs.BOOK.say("unpredicted", facts | {"batch": run.number("batch_size")})
 
 
 def _comparison_title(place: str, comparison: Comparison) -> str:
-    computed = "".join(f"; round: {row.computed}" for row in comparison.rows if row.computed)
+    computed = ""
+    for row in comparison.rows:
+        if row.computed is not None:
+            token_s, length = row.computed
+            product = f"{with_prefix(token_s, 's')} × {length:.2f} tokens"
+            computed = f"; round: {product}{_whose(comparison)}"
     return (
         f"{printable(place)} (K = {comparison.n_draft}, batch {comparison.batch_size:,.4g}, "
         f"{comparison.tier}{computed})"
     )
 
 
+def _whose(comparison: Comparison) -> str:
+    """Whose an accepted length is, in brackets. Empty for the run's own."""
+    text = runs.BOOK.say("whose", vars(comparison))
+    return "" if comparison.length_from == "run" else f" ({text})"
+
+
 def _command(diagnosis: Diagnosis, remedy: Remedy | None) -> Mapping[str, str] | None:
-    """The user's own launch line mended, else the advisor's: with the K that was measured to pay,
-    or without any.
+    """The user's own launch line corrected, else the advisor's: with the K that was measured to
+    pay, or without any.
 
     As `live_answer.launch` has it, with a title. None of a good run.
     """
     drafting = [comparison for _, comparison in diagnosis.comparisons if comparison.n_draft]
     worst = min(drafting, key=_gain, default=None)
+    verdict = diagnosis.verdict
+    changes = list(filter(None, diagnosis.changes))
+    if worst is not None and verdict.fixed_k is not None:
+        changes.append(_change_of_k(worst, verdict.fixed_k))
     loses = worst is not None and _gain(worst)[0] < 1.0
-    if diagnosis.verdict == "mismeasured" or worst is None or not (diagnosis.fixes or loses):
+    if verdict.case == "mismeasured" or worst is None or not (changes or loses):
         return None
-    measured_runs = pd.DataFrame(
-        [
-            (comparison.batch_size, comparison.n_draft, comparison.gain, True)
-            for comparison in drafting
-            if comparison.gain is not None
-        ],
-        columns=["batch_size", "draft_tokens_k", "speedup", "decides"],
-    )
-    k = (
-        0
-        if remedy is None
-        else remedy.n_draft or (worst.recommended.n_draft if measured_runs.empty else 0)
-    )
-    try:
-        scenario = (remedy or worst).scenario
-        wider = {"k_max": max([scenario.k_max, *measured_runs["draft_tokens_k"]])}
-        wider |= (
-            {"acceptance": remedy.acceptance} if remedy is not None and remedy.own_length else {}
-        )
-        answer = as_measured(
-            advise(scenario.model_copy(update=wider)),
-            own_schedule(None if measured_runs.empty else measured_runs),
-        )
-        command = launch(answer, outcome_of(answer, follows_own=not measured_runs.empty))
-    except AdvisorError:
-        command = {"engine": "", "text": "", "note": ""}
-    borders = border_texts(measured_runs) if k and len(measured_runs) else {}
-    end = answer.to_serve[-1].batch_end if command["text"] else MAX_BATCH
+    if corrected := changed_line(diagnosis.launch_line, changes):
+        return _as_command(worst, corrected, verdict.fixed_k, fixed_too=True)
+    rows = [(each.batch_size, each.n_draft, each.gain, True) for each in drafting if each.gain]
+    names = ["batch_size", "draft_tokens_k", "speedup", "decides"]
+    measured = pd.DataFrame(rows, columns=names)
+    k = verdict.fixed_k
+    if k is None and remedy is not None:
+        k = remedy.n_draft or (0 if rows else worst.recommended.n_draft)
+    schedule = own_schedule(measured) if rows else ((1, MAX_BATCH, k or 0),)
+    command, answer = _launched(remedy, worst, measured, schedule)
     notes = []
-    for last, border_text in borders.items():
-        if last < end:
-            # An engine names the last batch of a range, or the first of the next.
-            batch = last if f"{last}" in command["text"] else last + 1
-            notes.append(f"{batch:,}: {border_text}.")
+    if k and rows and answer is not None:
+        end = answer.to_serve[-1].batch_end
+        ends = [border for border in borders(measured) if border.batch < end]
+        notes = [runs.BOOK.say("border", vars(border)) for border in ends]
     if not diagnosis.launch_line:
+        title = f"Launch on {command['engine']}"
         note = " ".join([command["note"], *notes]).strip()
-        return (
-            {**command, "title": f"Launch on {command['engine']}", "note": note}
-            if command["text"]
-            else None
-        )
-    by_k = next(rule for _, rule in all_rules() if rule.id == "k_loses_as_predicted")
-    fix = by_k.fix_for(worst.scenario.engine, k)
-    table = _TABLE.search(command["text"])
-    if k and table is not None:
-        fix = f"--speculative-config '{{..., \"num_speculative_tokens\": {k}, {table[0]}}}'"
-    elif notes:
-        ends = []
-        for _, last, n_draft in own_schedule(measured_runs):
-            where = "above" if last == MAX_BATCH else f"to batch {last:,}"
-            ends.append(f"K = {n_draft} {where}" if n_draft else f"no drafts {where}")
-        notes = [f"One K for all batches; your runs ask for {listed(ends)}."]
-    instead = f"with K = {k}" if k else "without drafts"
-    mended = "mended"
-    fixes = diagnosis.fixes
-    if diagnosis.mended_k is not None:
-        fixes = *fixes, by_k.fix_for(worst.scenario.engine, diagnosis.mended_k)
-        mended = f"mended, with K = {diagnosis.mended_k}"
-    k_fixes = (fix,) if loses else ()
-    for line_fixes, change, note in (
-        (fixes, mended, ""),
-        (k_fixes, instead, " ".join(notes)),
-    ):
-        if text := mended_line(diagnosis.launch_line, line_fixes):
-            return {
-                **command,
-                "title": f"Your launch line, {change}",
-                "text": text,
-                "note": note,
-                "hint": "",
-            }
-    return None
+        return {**command, "title": title, "note": note} if command["text"] else None
+    table = () if answer is None or not k else _table_of(answer)
+    if notes and not table:
+        notes = [runs.BOOK.say("one_k", {})]
+    line = changed_line(diagnosis.launch_line, [_change_of_k(worst, k or 0, table)])
+    return _as_command(worst, line, k, " ".join(notes)) if line and loses else None
 
 
-_TABLE = re.compile(r'"num_speculative_tokens_per_batch_size":\[\[[\d,\[\]]*\]\]')
-_TITLES = {
-    "mismeasured": "Measure again before tuning",
-    "misconfigured": "The engine is misconfigured",
-}
+def _as_command(
+    comparison: Comparison, text: str, k: int | None, note: str = "", fixed_too: bool = False
+) -> dict[str, str]:
+    engine, _ = engine_of(comparison.scenario.engine)
+    title = runs.BOOK.say("corrected", {"n_draft": k, "fixed_too": fixed_too})
+    return {"engine": engine, "title": title, "text": text, "note": note, "hint": ""}
 
 
-def _title(diagnosis: Diagnosis) -> str:
-    """The verdict in a few words."""
-    if diagnosis.unfit is not None:
-        return diagnosis.unfit.title
-    if diagnosis.verdict == "misconfigured" and of_drafts_alone(diagnosis.findings):
-        return FEW_ACCEPTED
-    if diagnosis.verdict in _TITLES:
-        return _TITLES[diagnosis.verdict]
-    if diagnosis.unsaid:
-        return "Say what was served"
-    compared = [comparison for _, comparison in diagnosis.comparisons]
-    if diagnosis.headline:
-        return diagnosis.headline
-    if any(finding.rule.expected for finding in diagnosis.findings):
-        return "This loss is foreseen"
-    if predicted_text(compared):
-        speedups = [(comparison.batch_size, comparison.row("speedup")) for comparison in compared]
-        losing = [batch for batch, row in speedups if row and row.predicted < 1.0]
-        return f"Predicted to lose at batch {losing[0]:,.4g}" if losing else "Predicted to gain"
-    return "As predicted" if diagnosis.verdict == "as_predicted" else "Diagnosis"
+def _launched(
+    remedy: Remedy | None,
+    worst: Comparison,
+    measured: pd.DataFrame,
+    schedule: Sequence[tuple[int, int, int]],
+) -> tuple[dict[str, str], Advice | None]:
+    """The advisor's command for the remedy's scenario with the K that measured runs decide, and its
+    answer; without text where there is none."""
+    scenario = (remedy or worst).scenario
+    changes: dict[str, Any] = {"k_max": max([scenario.k_max, *measured["draft_tokens_k"]])}
+    if remedy is not None and remedy.own_length:
+        changes["acceptance"] = remedy.acceptance
+    try:
+        answer = as_measured(advise(scenario.model_copy(update=changes)), schedule)
+        outcome = outcome_of(answer, follows_own=not measured.empty)
+        return launch(answer, outcome), answer
+    except AdvisorError:
+        return {"engine": "", "text": "", "note": ""}, None
+
+
+def _change_of_k(comparison: Comparison, k: int, table: Sequence[Sequence[int]] = ()) -> Change:
+    """Options that draft another K, or K by batch."""
+    rule = next(rule for _, rule in all_rules() if rule.id == "k_loses_as_predicted")
+    change = rule.change_for(remedy_values(comparison.scenario.engine, k))
+    if not table:
+        return change
+    rows = {"num_speculative_tokens_per_batch_size": [list(row) for row in table]}
+    return {flag: {**value, **rows} for flag, value in change.items()}
+
+
+def _table_of(answer: Advice) -> tuple[tuple[int, int, int], ...]:
+    """vLLM's rows of K by batch. Empty for another engine, one K, and methods that cannot vary
+    it."""
+    rows = merged_rows(answer.to_serve)
+    varies = answer.setup.drafter.id not in FIXED_K_ONLY
+    is_vllm = answer.scenario.engine == "vllm"
+    return tuple(rows) if is_vllm and varies and len(rows) > 1 else ()
 
 
 _PATH = re.compile(
@@ -368,48 +386,58 @@ _PATH = re.compile(
 
 
 def _finding_row(finding: Finding) -> DiagnosisFinding:
-    published_source = finding.rule.published.source
-    others = f" and {counted(len(finding.lines) - 1, 'other run')}" if finding.lines[1:] else ""
-    evidence_texts = []
-    for evidence in finding.evidence:
-        text = evidence.text
-        # The source of a test's limit is left out where it is the finding's own, named beside it.
-        if evidence.source not in ("", published_source):
-            text = f"{text} ({_PATH.sub('', evidence.source)})"
-        evidence_texts.append(printable(text).replace("`", ""))
+    rule = finding.rule.id
+    published = finding.rule.published.source
+    others = f" and {counted(len(finding.places) - 1, 'other run')}" if finding.places[1:] else ""
+    differs = [
+        f"{name}: {_setting(plain)} -> {_setting(drafting)}"
+        for name, plain, drafting in finding.differences
+    ]
+    evidence = tuple(_evidence(test, published) for test in finding.evidence)
     return DiagnosisFinding(
         kind=finding.kind,
-        title=finding.rule.title,
-        where=printable(finding.lines[0]) + others,
-        evidence=tuple(evidence_texts),
-        differs=tuple(map(printable, finding.details)),
-        because=finding.rule.because,
-        fix=finding.fix.replace("`", ""),
-        source=_PATH.sub("", published_source).replace("`", ""),
+        title=rules.BOOK.say(rule, {}),
+        where=printable(finding.places[0]) + others,
+        evidence=evidence,
+        differs=tuple(map(printable, differs)),
+        because=rules.BOOK.say(f"{rule}_why", {}),
+        fix=rules.BOOK.say(f"{rule}_do", finding.values),
+        source=_source(published),
     )
 
 
-def _remedy(drafting: Sequence[Comparison], is_found: bool) -> Remedy | None:
-    """The remedy of predicted runs that draft, by batch. None without any. is_found : whether the
-    cause is known."""
+def _source(text: str) -> str:
+    return _PATH.sub("", text).replace("`", "")
+
+
+def _evidence(evidence: Evidence, published: str) -> str:
+    """A test with its source, which is left out where it is the finding's own, named below."""
+    text = printable(rules.evidence_text(evidence))
+    source = evidence.test.limit.source
+    return text if source in ("", published) else f"{text} ({_source(source)})"
+
+
+def _setting(value: Any) -> str:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return f"{value:g}" if is_number else str(value)
+
+
+def _remedy(drafting: Sequence[Comparison], diagnosis: Diagnosis) -> Remedy | None:
+    """The remedy of predicted runs that draft, by batch. None without any."""
     if not drafting:
         return None
-    worst = unforeseen(drafting)
-    measured = _measured_gains(drafting)
+    verdict = diagnosis.verdict
+    measured = any(comparison.gain for comparison in drafting)
     paying = [
-        (comparison.batch_size, speedup, comparison.n_draft, comparison)
-        for speedup, comparison in measured
-        if speedup >= 1.0
+        (batch, span.k) for span in verdict.decision.spans if span.k for batch in span.batches
     ]
-    chosen = (
-        max(paying, key=itemgetter(0, 1, 2))[3] if paying else worst or min(drafting, key=_gain)
-    )
-    n_draft = (chosen.n_draft if paying else None) if measured else chosen.recommended.n_draft
+    place = max(paying, default=(verdict.batch, verdict.k))
+    subject = [each for each in drafting if (each.batch_size, each.n_draft) == place]
+    chosen = min(subject or drafting, key=_gain)
+    n_draft = None if measured else chosen.recommended.n_draft
+    n_draft = chosen.n_draft if paying else n_draft
     lengths = {(comparison.accepted_length, comparison.length_from) for comparison in drafting}
-    length = f"{chosen.accepted_length:.2f} at K = {chosen.n_draft}, {chosen.length_from}"
-    length_text = length if len(lengths) == 1 else "of each run"
-    condition = "mended" if is_found else "the cause is found"
-    once = f", once {condition}," if worst else ""
+    title = runs.BOOK.say("forecast", vars(chosen) | {"n_lengths": len(lengths)})
     rows: dict[tuple[float, Scenario], list[Comparison]] = {}
     for comparison in sorted(
         drafting, key=attrgetter("batch_size", "n_draft")
@@ -421,25 +449,33 @@ def _remedy(drafting: Sequence[Comparison], is_found: bool) -> Remedy | None:
         if _server(comparison) == _server(chosen)
     ]
     columns: list[Column[list[Comparison]]] = [
-        Column("batch", lambda runs: runs[-1].batch_size, "{:,.4g}".format)
+        Column("batch", lambda at_batch: at_batch[-1].batch_size, "{:,.4g}".format)
     ]
     if measured:
         columns += [
             Column(
                 "measured",
-                lambda runs: ", ".join(
-                    f"{run.gain:.2f}x at K = {run.n_draft}" for run in runs if run.gain
+                lambda at_batch: ", ".join(
+                    f"{run.gain:.2f}× at K = {run.n_draft}" for run in at_batch if run.gain
                 ),
             )
         ]
         if any(comparison.ratio("plain") for comparison in drafting):
             columns += [
-                Column("K = 0, measured", lambda runs: _times(runs[-1].row("plain")), paper=False)
+                Column(
+                    "K = 0, measured",
+                    lambda at_batch: _times(at_batch[-1].row("plain")),
+                    paper=False,
+                )
             ]
     else:
-        columns.append(Column("predicted best", lambda runs: f"K = {runs[-1].recommended.n_draft}"))
         columns.append(
-            Column("K = 0", lambda runs: with_prefix(runs[-1].by_k[0].tpot_s, "s"), paper=False)
+            Column("predicted best", lambda at_batch: f"K = {at_batch[-1].recommended.n_draft}")
+        )
+        columns.append(
+            Column(
+                "K = 0", lambda at_batch: with_prefix(at_batch[-1].by_k[0].tpot_s, "s"), paper=False
+            )
         )
     needed = {
         k
@@ -454,13 +490,12 @@ def _remedy(drafting: Sequence[Comparison], is_found: bool) -> Remedy | None:
         for k in sorted({k for k, _ in accepted})
     )
     return Remedy(
-        f"Speedup predicted{once} on {chosen.place}, accepted length {length_text}",
+        title,
         Table(tuple(columns), tuple(rows.values())),
         chosen.scenario,
         n_draft,
         acceptance,
-        chosen.length_from == OF_THE_RUN,
-        plain_off(drafting) is not None,
+        chosen.length_from == "run",
     )
 
 
@@ -474,21 +509,6 @@ def _server(comparison: Comparison) -> Scenario:
     )
 
 
-def _measured_gains(compared: Sequence[Comparison]) -> list[tuple[float, Comparison]]:
-    """Measured speedups with their runs, of those at one batch and K the median."""
-    measured = [
-        (comparison.gain, comparison) for comparison in compared if comparison.gain is not None
-    ]
-    key = attrgetter("batch_size", "n_draft")
-    return [
-        (
-            median(speedup for speedup, other in measured if key(other) == key(comparison)),
-            comparison,
-        )
-        for _, comparison in measured
-    ]
-
-
 def _gain(comparison: Comparison) -> tuple[float, float]:
     """What a run gained, else what it is predicted to. Of equal ones the largest batch comes
     first."""
@@ -496,11 +516,11 @@ def _gain(comparison: Comparison) -> tuple[float, float]:
     return (1.0 if row is None else row.measured or row.predicted), -comparison.batch_size
 
 
-def _cell_of(n_draft: int, runs: list[Comparison]) -> str:
+def _cell_of(n_draft: int, at_batch: list[Comparison]) -> str:
     closest = next(
-        (run for run in runs if run.n_draft == n_draft), runs[-1]
+        (run for run in at_batch if run.n_draft == n_draft), at_batch[-1]
     )  # it knows its accepted length
     row = next((row for row in closest.by_k if row.n_draft == n_draft), None)
     return (
-        "" if row is None else f"{row.speedup:.2f}x ({row.speedup_low:.2f}-{row.speedup_high:.2f})"
+        "" if row is None else f"{row.speedup:.2f}× ({row.speedup_low:.2f}-{row.speedup_high:.2f})"
     )

@@ -3,18 +3,16 @@ numbers."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
 import streamlit as st
 
-from advisor.answers.diagnosis.another_server import Unfit
 from advisor.answers.diagnosis.diagnose import diagnose
 from advisor.answers.diagnosis.facts import read_servers
 from advisor.answers.diagnosis.runs import UserFile
-from advisor.answers.own_gap import SWITCH_OFF
+from advisor.answers.diagnosis.verdict import Unfit
 from advisor.catalog.models import model_meant, resolve_model_name
 from advisor.measured.ingest.columns import COLUMNS
 from advisor.measured.points import for_users
@@ -132,10 +130,11 @@ def _diagnosed(
     if scenario.hardware_json is not None:
         bar_values.pop("hardware_id", None)
     diagnosis = diagnose(
-        files, values, configs=configs, otherwise=bar_values, source="the bar", scenario=scenario
+        files, values, configs=configs, otherwise=bar_values, source="bar", scenario=scenario
     )
-    reasons = tuple(map(for_users, diagnosis.not_compared))
-    return view_of(replace(diagnosis, sentence=for_users(diagnosis.sentence), not_compared=reasons))
+    view = view_of(diagnosis)
+    texts = {slot: for_users(text) for slot, text in view.texts.items()}
+    return replace(view, texts=texts, notes=tuple(map(for_users, view.notes)))
 
 
 def draw_alone(scenario: Scenario, heading: Heading) -> None:
@@ -206,78 +205,48 @@ def _ask_format(unfit: Unfit, scenario: Scenario) -> None:
         )
 
 
-def draw_step(found: DiagnosisView, scenario: Scenario, *, filled: bool) -> None:
-    """The command to paste and the button that opens the best K on Serve, where there are."""
-    _draw_command(found)
-    if found.remedy is not None:
-        _remedy_button(found.remedy, scenario, "primary" if filled else "secondary")
+def draw(
+    view: DiagnosisView | None, scenario: Scenario, *, filled: bool = True, folded: bool = False
+) -> None:
+    """Action, verdict, cause, command to paste, remedy (its button may be filled), findings.
 
+    Nothing where nobody asked.
 
-def _draw_command(view: DiagnosisView) -> None:
+    folded : whether what is predicted stands with what was measured.
+    """
+    if view is None:
+        return
+    texts = view.texts
+    # Of another server than the predicted one, that is asked first.
+    first = ["verdict", "cause", "below"] if view.is_far else ["below", "cause", "verdict"]
+    st.markdown("  \n".join(f"**{plain(texts[slot])}**" for slot in first if texts[slot]))
+    others = [texts[slot] for slot in ("also", "published", "read_as") if texts[slot]]
+    st.caption(plain(" ".join(others)))
+    verdict = view.verdict
+    if verdict.unfit is not None and verdict.unfit.formats:
+        _ask_format(verdict.unfit, scenario)
     if view.command is not None:
         _COMMAND(key="launch_command", data=dict(view.command))
-
-
-def draw(
-    found: DiagnosisView | None,
-    scenario: Scenario,
-    decision: str = "",
-    *,
-    filled: bool = True,
-    step: bool = True,
-) -> None:
-    """Decision, cause, command to paste, remedy (its button may be filled), findings. Nothing where
-    nobody asked.
-
-    decision : what the measured speedups say to do. step : whether what `draw_step` draws is drawn
-        here.
-    """
-    if found is None:
-        return
-    explanation = found.sentence.removeprefix(f"{found.title}: ").replace(found.cause or "\n", "")
-    sentences = re.split(
-        r"(?<=[.:]) +(?=[A-Z])", f"{explanation[:1].upper()}{explanation[1:]}".strip()
-    )
-    action = decision or found.until
-    action = "" if found.title.startswith(SWITCH_OFF) and action.startswith(SWITCH_OFF) else action
-    is_far = found.unfit is not None or (
-        found.remedy is not None and found.remedy.is_far
-    )  # that is asked first
-    first = (sentences[0], found.cause, action) if is_far else (action, found.cause, sentences[0])
-    st.markdown("  \n".join(f"**{plain(text)}**" for text in first if text))
-    st.caption(plain(" ".join(sentences[1:])))
-    if found.unfit is not None and found.unfit.formats:
-        _ask_format(found.unfit, scenario)
-    if step:
-        _draw_command(found)
-    unexplained = (
-        found.remedy is not None and found.remedy.n_draft is None and not found.remedy.own_length
-    )
-    if (
-        unexplained
-        and found.remedy is not None
-        and not found.findings
-        and "," not in found.remedy.acceptance
-    ):
-        _ask(("accepted_length",), found.remedy.acceptance.partition("@")[2])
+    remedy = view.remedy
+    if verdict.cause == "few_tokens" and remedy is not None and "," not in remedy.acceptance:
+        _ask(("accepted_length",), str(verdict.k))
         filled = False
-    _ask(found.unsaid)
-    if found.remedy is not None:
-        if step:
-            _remedy_button(found.remedy, scenario, "primary" if filled else "secondary")
-        if not found.remedy.is_far:
-            _predicted(found.remedy)
-    for number, finding in enumerate(found.findings):
+    _ask(verdict.unsaid)
+    if remedy is not None:
+        _remedy_button(remedy, scenario, "primary" if filled else "secondary")
+        if not (view.is_far or folded):
+            _predicted(remedy)
+    for number, finding in enumerate(view.findings):
         with st.container(border=True, key=f"finding_{number}"):
             _finding(finding)
-    if found.comparisons:
-        with st.expander("Measured beside predicted"):
-            for title, table in found.comparisons[:_SHOWN_RUNS]:
+    if view.comparisons:
+        with st.expander("Measured and predicted"):
+            for title, table in view.comparisons[:_SHOWN_RUNS]:
                 st.caption(plain(title))
                 show_table(table)
-            if found.remedy is not None and found.remedy.is_far:
-                _predicted(found.remedy)
-    _checks(found)
+            if remedy is not None and (view.is_far or folded):
+                _predicted(remedy)
+    _checks(view)
 
 
 _OF_THE_RUN = (
@@ -305,7 +274,7 @@ _OF_THE_RUN = (
 
 def _predicted(remedy: Remedy) -> None:
     """What each K is predicted to give by batch."""
-    st.caption(plain(remedy.said))
+    st.caption(plain(remedy.title))
     show_table(remedy.table)
 
 
@@ -337,16 +306,14 @@ def _open(mended: Scenario, acceptance: str | None) -> None:
 
 def _finding(finding: DiagnosisFinding) -> None:
     """One card: what, what to do, why, on which evidence."""
-    st.markdown(
-        f"**{plain(finding.title[0].upper() + finding.title[1:])}.** Instead: {plain(finding.fix)}"
-    )
+    st.markdown(f"**{plain(finding.title)}** Instead: {plain(finding.fix)}")
     lines = [
         f"In {finding.where}",
         *finding.evidence,
         *(f"Differs: {text}" for text in finding.differs),
     ]
     st.caption(
-        f"{plain(finding.because[0].upper() + finding.because[1:])}.\n"
+        f"{plain(finding.because)}\n"
         + "\n".join(f"- {plain(line)}" for line in [*lines, f"Source: {finding.source}"])
     )
 
@@ -354,8 +321,9 @@ def _finding(finding: DiagnosisFinding) -> None:
 def _checks(view: DiagnosisView) -> None:
     """Folded: rules that found nothing, rules that lack data, and what was read."""
     with st.expander(
-        f"{counted(len(view.clean), 'check')} passed, {len(view.not_judged)} need more input"
+        f"{counted(len(view.clean), 'check')} passed, {len(view.not_judged)} not judged"
     ):
+        st.markdown(plain(view.texts["missing"]))
         show_table(matrix(("Not checked", "Needs"), view.not_judged, "ll"))
         if view.clean:
             st.markdown("**Ruled out**  \n" + "  \n".join(map(plain, view.clean)))

@@ -309,7 +309,9 @@ def take(given: Mapping[str, bytes], scenario: Scenario, beside: Sequence[UserFi
     KINDS.put((*((file.name, before[file.name]) for file in beside), *kinds.items()))
     if benchmark := by_kind.get("benchmark"):
         session.take(benchmark, scenario)
-    if runs := [UserFile(name, data) for name, data in given.items() if kinds[name] in _OF_RUNS]:
+    runs = [UserFile(name, data) for name, data in given.items() if kinds[name] in _OF_RUNS]
+    read = {file.name for file in session.FILES.result}
+    if runs and (not benchmark or read & benchmark.keys()):  # else what was read before stays
         diagnosis.give([*beside, *runs])
     if trace := by_kind.get("trace"):
         traces.take_trace(load_setup(scenario), list(trace.items()))

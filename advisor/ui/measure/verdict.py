@@ -8,23 +8,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import streamlit as st
 
+from advisor.answers.advice import Advice
 from advisor.answers.file_kinds import KIND_NAMES
-from advisor.answers.own_gap import (
-    KEEP,
-    OwnVerdict,
-    decision_text,
-    drafts_of,
-    is_far,
-    own_verdict,
-    rows_to_compare,
-    verdict_text,
-    verdict_title,
-)
+from advisor.answers.own_gap import Mismatch, mismatch_of
 from advisor.catalog.hardware import hardware_called, model_name
 from advisor.measured.ingest.columns import COLUMNS
 from advisor.measured.ingest.result import csv_of
@@ -40,7 +30,9 @@ from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.show.charts.measured import before_after_chart, own_gap_chart
 from advisor.show.phrases.notes import note_text
+from advisor.show.phrases.runs import BOOK
 from advisor.show.table import Table, matrix
+from advisor.show.words.diagnosis import DiagnosisView
 from advisor.show.words.explain import PARAMETERS
 from advisor.show.words.refit import notes as refit_notes
 from advisor.show.words.refit import sentence
@@ -53,7 +45,6 @@ from advisor.ui.measure.drop import (
     draw_mapping_panel,
     draw_more_fields,
     draw_open_fields,
-    is_served,
     read_as,
     told_apart,
     uncompared,
@@ -78,7 +69,7 @@ from advisor.ui.measure.session import (
     upload,
 )
 from advisor.ui.measure.traces import Heading, use_rates
-from advisor.ui.own_data import SWEEP, in_use, is_own_length, text_of, use_length, use_refit
+from advisor.ui.own_data import SWEEP, in_use, text_of, use_length, use_refit
 from advisor.ui.session import Kept, attempt
 from advisor.ui.state import PAGE, plain, show_other
 from advisor.ui.widgets import download, show_chart, show_problem, show_table
@@ -231,12 +222,9 @@ def draw_benchmark(read: Measured | None, scenario: Scenario, heading: Heading) 
     if uncompared(read) or unknown_names(read):
         heading(f"{counted(read.rows_kept, 'row')} read: {asked_text(read)}")
         draw_open_fields(read, scenario)
-        if (
-            _concerns_the_doctor(read, None)
-            and (doctor := diagnosis.diagnosed(scenario))
-            and doctor.findings
-        ):
-            diagnosis.draw(replace(doctor, unsaid=()), scenario, filled=False)
+        view = diagnosis.diagnosed(scenario)
+        if view is not None and view.findings:
+            diagnosis.draw(view, scenario, filled=False)
         draw_refit(scenario)
         _read_as(read)
     else:
@@ -252,98 +240,61 @@ def _refusing(heading: Heading, n_refused: int, title: str) -> None:
     st.caption(f"{counted(n_refused, 'row')} refused: why stands at the end.")
 
 
-def _concerns_the_doctor(read: Measured, verdict: OwnVerdict | None) -> bool:
-    """Whether runs are slower with drafts than without, or than modelled, or their server is
-    known."""
-    loses = bool((read.frame["speedup"] < 1.0).fillna(False).any())
-    return loses or is_served() or (verdict is not None and verdict.kind == "slower")
-
-
 def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
     """Verdict, buttons, charts; or why there are none."""
+    view = diagnosis.diagnosed(scenario)
     advice, unpredicted = attempt(advice_for, scenario)
-    if advice is None:
-        decision = decision_text(read.frame)
-        heading("Measured, not predicted" if decision else "No answer for this scenario")
-        st.markdown(f"**{plain(decision)}**" if decision else "")
-        show_problem(unpredicted)
+    mismatch = mismatch_of(scenario, read.frame)
+    if mismatch is not None and advice is not None:
+        _of_another_scenario(read, scenario, mismatch, heading)
         return
-    rows, why = rows_to_compare(advice, read.frame)
-    if why:
-        _of_another_scenario(read, scenario, why, heading)
+    heading("Nothing to diagnose" if view is None else plain(view.title))
+    if view is None:
+        show_problem(diagnosis.VIEW.problem)
         return
-    draft_lengths = drafts_of(rows)
-    verdicts = [own_verdict(advice, rows, k) for k in draft_lengths]
-    first = next((verdict for verdict in verdicts if verdict.kind != "agree"), verdicts[0])
-    shown_verdict = next(
-        (verdict for verdict in verdicts if verdict.n_draft == st.session_state.get("measure_k")),
-        first,
-    )
-    asks = _concerns_the_doctor(read, shown_verdict) or not advice.setup.memory.largest_batch
-    doctor = diagnosis.diagnosed(scenario) if asks else None
-    unfit = doctor is not None and doctor.unfit is not None
-    title = verdict_title(shown_verdict)
-    decision = decision_text(rows)
-    # Where some K pays, what to draft comes first, and why others lose stands beside it.
-    keeps_drafting = decision.startswith(KEEP) and not (unfit or is_far(shown_verdict.plain_step))
-    leads = (
-        doctor is not None
-        and (bool(doctor.findings) or not keeps_drafting)
-        and (shown_verdict.kind in _GAPS or unfit)
-    )
-    if doctor is not None and leads:
-        heading(plain(doctor.title))
-        if doctor.findings and decision:
-            decision = f"Until it is mended: {decision[:1].lower()}{decision[1:]}"
-        diagnosis.draw(doctor, scenario, decision)
-    else:
-        heading(plain(decision.rstrip(".").replace(". Switch", "; switch")) if decision else title)
-        taken = (
-            "With the accepted length taken over from your runs: "
-            if is_own_length(scenario.acceptance)
-            else ""
-        )
-        has_title = decision and shown_verdict.kind not in (
-            "slower",
-            "faster",
-        )  # whose sentence says it whole
-        st.markdown(
-            (f"**{plain(title)}:** " if has_title else "")
-            + plain(f"{taken}{verdict_text(shown_verdict)}")
-        )
-        if doctor is not None:
-            diagnosis.draw_step(doctor, scenario, filled=shown_verdict.kind in ("slower", "agree"))
-    if unfit:  # every figure of the model's would be of another server
+    diagnosis.draw(view, scenario, folded=bool(view.by_k))
+    if view.verdict.unfit is not None:  # every figure would be of another server
         _read_as(read)
         return
-    _steps_that_follow(shown_verdict, read, scenario, leads)
+    _steps_that_follow(view, read, scenario)
     draw_refit(scenario)
-    if len(draft_lengths) > 1:
-        st.segmented_control(
-            "K", draft_lengths, key="measure_k", default=first.n_draft, required=True
-        )
-    chart, side = st.columns([17, 10], gap="large")
-    with chart:
-        show_chart(own_gap_chart(advice, shown_verdict), "own_gap", scenario)
-    with side:
-        _read_as(read)
-    if doctor is not None and not leads:
-        with st.expander(f"Diagnosis: {plain(doctor.title)}", key="diagnosis_beside"):
-            diagnosis.draw(doctor, scenario, filled=False, step=False)
+    show_problem(unpredicted)
+    if advice is not None and view.by_k:
+        _charts(view, read, advice)
     _plain_sweep(read, scenario)
 
 
-def _of_another_scenario(read: Measured, scenario: Scenario, why: str, heading: Heading) -> None:
+def _charts(view: DiagnosisView, read: Measured, advice: Advice) -> None:
+    """Runs of one K on the scenario's curve, and what was read as what."""
+    runs = {group.n_draft: group for group in view.by_k}
+    k = next(iter(runs))
+    if len(runs) > 1:
+        k = st.segmented_control("K", list(runs), key="measure_k", default=k, required=True)
+    chart, side = st.columns([17, 10], gap="large")
+    with chart:
+        if k in advice.curve.drafts:
+            show_chart(own_gap_chart(advice, runs[k]), "own_gap", advice.scenario)
+    with side:
+        _read_as(read)
+
+
+def _of_another_scenario(
+    read: Measured, scenario: Scenario, mismatch: Mismatch, heading: Heading
+) -> None:
     """Why the rows are not of the scenario, and the button that makes it theirs."""
-    doctor = diagnosis.diagnosed(scenario) if _concerns_the_doctor(read, None) else None
-    other = "Your runs are of another scenario" if len(read.frame) else "No row can be used"
-    heading(other if doctor is None else plain(doctor.title))
-    diagnosis.draw(doctor, scenario)
-    st.caption(plain(why))
+    view = diagnosis.diagnosed(scenario)
+    is_faulty = view is not None and (view.findings or not len(read.frame))
+    heading(plain(view.title) if view is not None and is_faulty else _OTHER)
+    diagnosis.draw(view, scenario)
+    facts = {
+        "model": model_name(scenario.model_id),
+        "gpus": scenario.n_gpus,
+        "accelerator": hardware_called(scenario.hardware_id),
+        "drafter_id": scenario.drafter_id,
+    }
+    st.caption(plain(BOOK.say("mismatch", vars(mismatch) | facts)))
     if FROM_BAR.result.keys() & _OF_BAR:
-        label = (
-            f"Read as {model_name(scenario.model_id)} on {hardware_called(scenario.hardware_id)}"
-        )
+        label = f"Read as {facts['model']} on {facts['accelerator']}"
         st.button(label, key="file_as_bar", type="primary", on_click=fill_as_bar, args=(scenario,))
     elif (theirs := scenario_of(read.frame, scenario)) is not None:
         use = functools.partial(show_other, theirs)
@@ -352,7 +303,7 @@ def _of_another_scenario(read: Measured, scenario: Scenario, why: str, heading: 
     _read_as(read)
 
 
-_GAPS = ("slower", "plain_step")
+_OTHER = "Your runs are of another scenario"
 _OF_BAR = frozenset({"model_id", "hardware_id"})
 _BAR: Kept[Mapping[str, Any]] = Kept("_bar_of_files", dict)
 """What the bar said of columns that were taken from it when Measure was drawn last."""
@@ -372,28 +323,24 @@ def follow_bar(scenario: Scenario) -> None:
         fill_as_bar(scenario)
 
 
-def _steps_that_follow(
-    verdict: OwnVerdict, read: Measured, scenario: Scenario, diagnosed: bool
-) -> None:
-    """Buttons: the one that the verdict names is filled, unless a diagnosis has its own."""
+def _steps_that_follow(view: DiagnosisView, read: Measured, scenario: Scenario) -> None:
+    """Buttons: take over the runs' accepted length, and refit; the one that the verdict names is
+    filled."""
+    verdict = view.verdict
+    length = own_length(read, scenario)
     with st.container(horizontal=True, gap="small", key="verdict_actions"):
-        if verdict.own_length is not None and verdict.kind != "agree":
-            length = own_length(read, scenario) or f"{verdict.own_length:.3g}@{verdict.n_draft}"
+        if length is not None and verdict.case != "agrees":
             st.button(
                 f"Use my accepted length {length.replace(',', ', ')}",
                 key="use_own_length",
-                type="primary" if verdict.kind == "accepted_length" else "secondary",
+                type="primary" if verdict.case == "own_length" else "secondary",
                 on_click=use_length,
                 args=(length,),
                 disabled=scenario.acceptance == length,
                 help=f"In place of {scenario.acceptance}, on every page.",
             )
-        if not is_far(
-            verdict.plain_step
-        ):  # of another server than the predicted one, which is asked first
-            draw_refit_button(
-                read, scenario, filled=verdict.kind in ("plain_step", "faster") and not diagnosed
-            )
+        if not view.is_far:
+            draw_refit_button(read, scenario, filled=verdict.case == "faster")
 
 
 def _read_as(read: Measured) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import re
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -20,7 +19,7 @@ from advisor.answers.explore.cells import AXES, Explored, explore
 from advisor.answers.explore.entrants import BY, By, load_as_text, load_from_text
 from advisor.answers.explore.leaderboard import Leaderboard, Standing
 from advisor.answers.outcome import outcome_of
-from advisor.answers.own_gap import at_batch, decision_text
+from advisor.answers.own_gap import NOTHING_DECIDED, at_batch, decision
 from advisor.answers.summary import fit_of
 from advisor.catalog.hardware import model_name
 from advisor.measured.validation import chance_kept_text, chances_kept, read_judged
@@ -32,6 +31,7 @@ from advisor.show.explain.nearby import nearest_speedups
 from advisor.show.live_answer import engine_of, live_answer, live_why
 from advisor.show.phrases.answer import BOOK
 from advisor.show.phrases.notes import note_texts
+from advisor.show.phrases.runs import decision_text
 from advisor.show.phrases.schedule import BOOK as SCHEDULE_BOOK
 from advisor.show.phrases.schedule import TEXTS
 from advisor.show.report.build import check_steps
@@ -208,10 +208,11 @@ def draw_live(advice: Advice) -> None:
     scenario's."""
     scenario = advice.scenario
     points = own_points(scenario)
-    if points is not None and (decision := decision_text(points[points["decides"]])):
+    decided = NOTHING_DECIDED if points is None else decision(points[points["decides"]])
+    if decided.spans:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            decision = re.sub(r" \(measured[^)]*\)", "", decision)  # the chart has them
-            st.markdown(f"Yours: {plain(decision)}", width="content")
+            text = decision_text(decided, measured=False)  # the chart has them
+            st.markdown(f"Yours: {plain(text)}", width="content")
             st.page_link(str(PAGES["measure"]), label="Compare", icon=":material/monitoring:")
     data = live_answer(advice, published_for(scenario), points, st.session_state.get("load_price"))
     fit = fit_of(advice.setup)

@@ -20,11 +20,12 @@ from streamlit.runtime.scriptrunner import add_script_run_ctx, get_script_run_ct
 from advisor.answers.advice import Advice
 from advisor.answers.expert_ranks import RanksAnswer, ranks_answer
 from advisor.answers.explore.questions import SweepView
-from advisor.answers.own_gap import as_measured, decision_text, own_schedule
+from advisor.answers.own_gap import as_measured, decision, own_schedule
 from advisor.catalog.engines import load_engine
 from advisor.predict.scenario import Scenario
 from advisor.predict.setup import traffic_of
 from advisor.prediction import Frozen
+from advisor.show.phrases.runs import decision_text
 from advisor.show.report.build import APP_ADDRESS, Report, build_report, engine_setups, spend_of
 from advisor.show.report.formats import Format, render
 from advisor.ui.answers import (
@@ -160,12 +161,12 @@ def _extras(scenario: Scenario, **further: Any) -> Extras:
     """Sections of every report that is made here, and further ones."""
     points = own_points(scenario)
     parts = urlsplit(st.context.url or APP_ADDRESS)
-    decision = "" if points is None else decision_text(points[points["decides"]])
+    decided = "" if points is None else decision_text(decision(points[points["decides"]]))
     root = urlunsplit((parts.scheme, parts.netloc, "/", "", ""))
     return Extras(
         usd_per_hour=values()["load_price"],
         address=root,
-        own=decision,
+        own=decided,
         yours=own_schedule(points),
         **further,
     )
