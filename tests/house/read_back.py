@@ -34,7 +34,6 @@ REVIEWED: dict[str, Literal["theirs", "ours"]] = {
     "show/words/leaderboard.py: each.reason.startswith('misses')": "ours",
     "show/words/leaderboard.py: placement_text(first).split()[-1].startswith('GPU')": "ours",
     "ui/bar.py: note[:1]": "ours",
-    "ui/measure/session.py: 'batch_size' in told": "theirs",
     "ui/measure/session.py: 'is not recognised' in problem": "ours",
     "ui/measure/session.py: 'weight_dtype' in told": "theirs",
     "ui/measure/verdict.py: decision[:1]": "ours",
