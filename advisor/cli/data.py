@@ -344,13 +344,12 @@ def diagnose(
     standard input. --without and --with give two numbers in place of a result file, or beside a
     launch line. A rule that lacks data says what to collect.
     """
-    form = "column=value, e.g. --set draft_tokens_k=3"
     column_values = of_gpus(options.pop("gpu_count"))
     column_values |= {name: str(value) for name, value in options.items() if value is not None}
     configs = _own_model(column_values)
     if stated := given_acceptance(column_values.pop("accepted_length", None), None, None):
         column_values["accepted_length"] = stated
-    of_all = [text for text in values if ":" not in pair(text, "--set", form)[0]]
+    of_all = [text for text in values if ":" not in pair(text)[0]]
     of_file = [text for text in values if text not in of_all]
     column_values |= dict(map(pair, of_all))
     hardware, _ = given_documents("hardware_id", [column_values.get("hardware_id")])

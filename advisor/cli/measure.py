@@ -65,8 +65,7 @@ def ingest(
     read, failed = _read_all(paths, values, columns, reading.Own.given(**given))
     results = [rows.result for rows in read]
     if rejects is not None:
-        parts = [csv_of(result.rejects).split(b"\n", 1) for result in results]
-        out.write_file(rejects, parts[0][0] + b"\n" + b"".join(body for _, body in parts))
+        out.write_file(rejects, csv_of(pd.concat([result.rejects for result in results])))
     kinds = [[rows for rows in read if rows.kind == kind] for kind in ("points", "kernels")]
     together = [combine(alike).result for alike in kinds if alike]
     points = [table for table in together if table.kind == "points" and table.rows_kept]
@@ -438,18 +437,17 @@ _OF_FIT = ("output", "rejects", "force", "as_json", "acceptance", "acceptance_pr
 """Parameters of `ingest` and `fit` that other commands on the same files do not share."""
 
 
+_SUMMED = (
+    *("format_name", "kind", "sha256", "rows_read", "rows_kept"),
+    *("rows_refused", "ready", "missing", "derived", "warnings"),
+)
+
+
 def _summary(result: Measured) -> dict[str, Any]:
     return {
         "file": result.file_name,
         "format": result.format_id,
-        **{
-            name: getattr(result, name)
-            for name in ("format_name", "kind", "sha256", "rows_read", "rows_kept")
-        },
-        **{
-            name: getattr(result, name)
-            for name in ("rows_refused", "ready", "missing", "derived", "warnings")
-        },
+        **{name: getattr(result, name) for name in _SUMMED},
         "asked": [question.text for question in open_questions(result.rejects)],
         "rejects": result.rejects.to_dict("records"),
     }
@@ -514,8 +512,8 @@ def _print_said(result: Measured) -> None:
 
 def _rejected(result: Measured) -> list[tuple[str, int, int]]:
     """Rows refused in reading: reason, line, one row each."""
-    rejects = result.rejects.to_dict("records")
-    return [(str(each["reason"]), int(each["line"]), 1) for each in rejects]
+    rejects = result.rejects
+    return [*zip(rejects["reason"], rejects["line"], [1] * len(rejects), strict=True)]
 
 
 def _reasons_of(result: Measured) -> list[str]:

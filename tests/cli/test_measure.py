@@ -379,7 +379,7 @@ def test_columns_that_nothing_is_known_of_get_the_command_that_maps_them(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("odd.csv").write_text(
-        "reqs in flight,spec,latency each token (ms)\n1,0,5\n1,3,3.2\n8,0,8\n8,3,6\n"
+        "reqs in flight,spec,gen latency per token (ms)\n1,0,5\n1,3,3.2\n8,0,8\n8,3,6\n"
     )
     status, _, err = run("ingest", "odd.csv", "--engine", "vllm")
     assert status == 2

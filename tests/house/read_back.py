@@ -31,7 +31,6 @@ REVIEWED: dict[str, Literal["theirs", "ours"]] = {
     "profiling/device.py: 'unrecognized' in message": "theirs",
     "show/explain/steps.py: '{layers}' in title.title": "theirs",
     "ui/bar.py: note[:1]": "ours",
-    "ui/measure/session.py: 'batch_size' in told": "theirs",
     "ui/measure/session.py: 'is not recognised' in problem": "ours",
     "ui/measure/session.py: 'weight_dtype' in told": "theirs",
     "ui/state.py: 'acceptance' not in texts": "theirs",
