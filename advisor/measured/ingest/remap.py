@@ -623,7 +623,7 @@ def _near_columns(
     likely = _unique_guesses(others[:_GUESSED], first_cells, set(known))
     if not known:
         seen = ", ".join(shorten(name)[:40] for name in names[:_SHOWN])
-        return (f"none of its {what}s is understood: {seen}. {_SAY}", likely) if likely else None
+        return (f"none of its {what}s is understood: {seen}. {_SAY}", likely) if names else None
     understood = ", ".join(
         f"{name} ({ours})" if name != ours else name for ours, name in list(known.items())[:_SHOWN]
     )
