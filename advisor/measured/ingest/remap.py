@@ -496,7 +496,7 @@ def _guess(header: str, cells: Sequence[str], kind: TableKind, taken: set[str]) 
         target = column.name
         if column.unit == "s":
             target = f"{stem}_{units[0]}" if len(units) == 1 else ""
-        is_whole = bool(whole or hinted) and speaking <= hinted.union(*whole)
+        is_whole = bool(whole or hinted) and speaking <= hinted.union(word_sets[0], *whole)
         in_unit = column.unit == "s" or {*units} <= {*column.unit.split("/")[1:]}
         fresh = target and target not in taken
         if is_whole and in_unit and fresh and _all_can_be(target, cells, kind):
@@ -508,7 +508,7 @@ def _all_can_be(target: str, cells: Sequence[str], kind: TableKind) -> bool:
     """Whether every cell is a number in the range of a target, a count whole and not 0 throughout;
     words where the target takes words."""
     match = match_header(target, kind)
-    stated = [number_of(cell) for cell in cells]
+    stated = [number_of(cell.replace(",", ".")) for cell in cells]
     if match is None or not (column := COLUMNS[kind][match[0]]).numeric:
         return None in stated and any(map(str.isalpha, "".join(cells)))
     numbers = np.array([number * match[1] for number in stated if number is not None])
@@ -623,7 +623,7 @@ def _near_columns(
     likely = _unique_guesses(others[:_GUESSED], first_cells, set(known))
     if not known:
         seen = ", ".join(shorten(name)[:40] for name in names[:_SHOWN])
-        return (f"none of its {what}s is understood: {seen}. {_SAY}", likely) if likely else None
+        return (f"none of its {what}s is understood: {seen}. {_SAY}", likely) if names else None
     understood = ", ".join(
         f"{name} ({ours})" if name != ours else name for ours, name in list(known.items())[:_SHOWN]
     )
