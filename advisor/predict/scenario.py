@@ -378,9 +378,9 @@ class ScenarioFile:
         if self.stated_hash == self.scenario.hash:
             return ""
         return (
-            f"the scenario in the file has the hash {self.scenario.hash}, the file says "
+            f"Its scenario has the hash {self.scenario.hash}, the file says "
             f"{_plain(self.stated_hash)}: it was edited, or written by another version of the "
-            "advisor"
+            "advisor."
         )
 
 

@@ -554,9 +554,7 @@ def _open() -> None:
         _OPENED.refuse(problem)
         return
     _OPENED.put(_OPENED.result + 1)
-    note = scenario_file.note
-    notes = [f"{note[:1].upper()}{note[1:]}."] if note else []
-    show(scenario_file.scenario, "file", *notes)
+    show(scenario_file.scenario, "file", *filter(None, [scenario_file.note]))
 
 
 def said_of(scenario: Scenario) -> str:

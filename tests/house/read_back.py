@@ -21,7 +21,6 @@ REVIEWED: dict[str, Literal["theirs", "ours"]] = {
     "measured/ingest/acceptance.py: 'vllm:spec_decode_' not in text": "theirs",
     "measured/profiler_runs.py: read.rejects['reason'][:1]": "theirs",
     "measured/profiler_runs.py: reason.removeprefix('error: ')": "ours",
-    "measured/readers/ours.py: text.endswith('not known and ignored: status')": "ours",
     "measured/store.py: 'disk full' in text": "theirs",
     "measured/store.py: 'no space' in text": "theirs",
     "measured/store.py: 'permission' in text": "theirs",
@@ -30,8 +29,6 @@ REVIEWED: dict[str, Literal["theirs", "ours"]] = {
     "prediction.py: problem['msg'].removeprefix('Value error, ')": "theirs",
     "profiling/device.py: 'unrecognized' in message": "theirs",
     "show/explain/steps.py: '{layers}' in title.title": "theirs",
-    "ui/bar.py: note[:1]": "ours",
-    "ui/measure/session.py: 'is not recognised' in problem": "ours",
     "ui/measure/session.py: 'weight_dtype' in told": "theirs",
     "ui/state.py: 'acceptance' not in texts": "theirs",
 }

@@ -33,6 +33,7 @@ from advisor.measured.ingest.columns import (
 from advisor.measured.ingest.remap import (
     IGNORE,
     UnreadColumnsError,
+    UnrecognizedFileError,
     fill_mapped,
     near_miss,
     rename_headers,
@@ -284,8 +285,8 @@ def _within_range(
 
 
 def detect(sample: Sample) -> Format:
-    """The reader with the highest score, the first of equals. Raises AdvisorError when none claims
-    the file, UnreadColumnsError where some of its columns are understood."""
+    """The reader with the highest score, the first of equals. Raises UnrecognizedFileError when
+    none claims the file."""
     scores = [(reader.detect(sample), reader) for reader in FORMATS]
     score, best = max(scores, key=lambda pair: pair[0])
     if score >= DETECTED:
@@ -294,7 +295,7 @@ def detect(sample: Sample) -> Format:
     if reason:
         raise AdvisorError(f"{sample.name} cannot be used: {reason}")
     if sample.kind == "text" and not _is_table(sample):
-        raise AdvisorError(
+        raise UnrecognizedFileError(
             f"{sample.name} is not recognised: {_seen(sample)}; expected what a benchmark or a "
             "server wrote, its launch line, or a table. Two numbers of your own go in by `advisor "
             "diagnose --without 52ms --with 61ms --k 3 --batch 64`, or Two numbers on page Measure"
@@ -303,7 +304,7 @@ def detect(sample: Sample) -> Format:
     if near:
         reason, maps = near
         raise UnreadColumnsError(f"{sample.name} is not recognised: {reason}", maps)
-    raise AdvisorError(
+    raise UnrecognizedFileError(
         f"{sample.name} is not recognised: {_seen(sample)}; expected a benchmark's own result "
         "file (docs/formats.md lists them) or a table with a line of headers, or say --map "
         "theirs=ours"

@@ -530,8 +530,12 @@ _SAME = 3
 """Names of one and the same field that are listed."""
 
 
-class UnreadColumnsError(AdvisorError):
-    """A file that no reader claims, though some of its columns are understood."""
+class UnrecognizedFileError(AdvisorError):
+    """A file that no reader claims."""
+
+
+class UnreadColumnsError(UnrecognizedFileError):
+    """One of which some columns are understood."""
 
     def __init__(self, reason: str, maps: Mapping[str, str]) -> None:
         """maps : columns of the file that may be some of ours, {theirs: ours}."""

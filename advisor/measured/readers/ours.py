@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -75,13 +75,16 @@ def _understood(headers: Sequence[str]) -> set[str]:
     return columns if pair is None else columns | set(pair.columns)
 
 
-def read_template(sample: Sample) -> RawRows:
-    """Every row of the table. Unknown columns are named in a warning and ignored."""
+def read_template(sample: Sample, used: Collection[str] = ()) -> RawRows:
+    """Every row of the table. Unknown columns are named in a warning and ignored.
+
+    used : columns that the caller reads.
+    """
     table = load_table(sample, "points")
     mapped = map_header(table, "points", sample.name, sample.shown)
     warnings = [*mapped.warnings, *unit_hints(mapped.unknown)]
     remarks = [name for name in mapped.unknown if header_key(name) in REMARKS]
-    unknown = [name for name in mapped.unknown if name not in remarks]
+    unknown = [name for name in mapped.unknown if name not in {*remarks, *used}]
     if unknown:
         in_file = [sample.shown.get(name, name) for name in unknown]
         unknown_names = ", ".join(name[:40] for name in in_file[:10])
@@ -132,7 +135,7 @@ _CHANGED_SHARE = 0.25
 def read_engine_steps(sample: Sample) -> RawRows:
     """Rows whose status is ok, others refused as they state. Raises AdvisorError where many step
     times were changed."""
-    raw = read_template(sample)
+    raw = read_template(sample, ("status",))
     table = load_table(sample, "points")
     status = _words(table, "status")
     ok = status == "ok"
@@ -166,9 +169,6 @@ def read_engine_steps(sample: Sample) -> RawRows:
         )
     raw.cells = cells
     raw.lines = table.lines[usable]
-    raw.warnings = [
-        text for text in raw.warnings if not text.endswith("not known and ignored: status")
-    ]
     raw.notes.append(
         "steps of a real engine with random weights; docs/profiling.md says what its columns are"
     )

@@ -17,7 +17,13 @@ from advisor.catalog.models import model_ids
 from advisor.measured.ingest.columns import COLUMNS, TableKind, lacks_document
 from advisor.measured.ingest.own import own_document, with_documents
 from advisor.measured.ingest.read import read_upload
-from advisor.measured.ingest.remap import IGNORE, Header, own_headers, target_label
+from advisor.measured.ingest.remap import (
+    IGNORE,
+    Header,
+    UnrecognizedFileError,
+    own_headers,
+    target_label,
+)
 from advisor.measured.ingest.result import (
     ANSWERS,
     OF_ONE_RUN,
@@ -76,6 +82,8 @@ class UploadFile:
     of the whole file."""
     said: Mapping[str, str] = field(default_factory=dict)
     """What the user says of the whole file (ANSWERS): what commas mark, the unit of times."""
+    unrecognized: bool = False
+    """Whether no reader claims it."""
 
     @property
     def half_read(self) -> bool:
@@ -106,8 +114,9 @@ class UploadFile:
 
 def read_file(name: str, data: bytes, digest: str) -> UploadFile:
     """Read a file by what its readers know."""
-    rows, problem = attempt(_read, name, data)
-    return UploadFile(name, digest, rows, problem, data, "points" if rows is None else rows.kind)
+    rows, problem, unrecognized = _attempted(name, data)
+    kind = "points" if rows is None else rows.kind
+    return UploadFile(name, digest, rows, problem, data, kind, unrecognized=unrecognized)
 
 
 def with_headers(file: UploadFile, alone: bool) -> UploadFile:
@@ -129,7 +138,7 @@ def with_headers(file: UploadFile, alone: bool) -> UploadFile:
             for header in headers
         )
     problem = file.problem
-    if headers and "is not recognised" in problem:
+    if headers and file.unrecognized:
         problem = f"{file.name} is not recognised by its headers; say below which column is which"
     return replace(file, headers=headers, data=file.data if headers else b"", problem=problem)
 
@@ -143,12 +152,12 @@ def read_as(file: UploadFile, chosen: Mapping[str, str]) -> UploadFile:
     answers = {**file.said, **{key: chosen[key] for key in ANSWERS if chosen.get(key)}}
     changed |= answers
     headers = tuple(replace(item, ours=chosen[item.theirs]) for item in file.headers)
-    rows, problem = attempt(_read, file.name, file.data, changed or None)
+    rows, problem, unrecognized = _attempted(file.name, file.data, changed or None)
     needs = (
         "cannot be read with these columns: say above which hold the batch, K, and a rate, a time "
         "or a speedup"
     )
-    problem = f"{file.name} {needs}" if "is not recognised" in problem else problem
+    problem = f"{file.name} {needs}" if unrecognized else problem
     return replace(
         file,
         rows=rows,
@@ -162,6 +171,16 @@ def read_as(file: UploadFile, chosen: Mapping[str, str]) -> UploadFile:
 
 def _read(name: str, data: bytes, columns: Mapping[str, str] | None = None) -> Measured:
     return resolve_names(_with_own(read_upload(name, data, columns=columns)))
+
+
+def _attempted(
+    name: str, data: bytes, columns: Mapping[str, str] | None = None
+) -> tuple[Measured | None, str, bool]:
+    """(rows, "", False), or (None, the sentence of the refusal, whether no reader claims it)."""
+    try:
+        return _read(name, data, columns), "", False
+    except AdvisorError as error:
+        return None, str(error), isinstance(error, UnrecognizedFileError)
 
 
 def _with_own(rows: Measured) -> Measured:
