@@ -390,7 +390,8 @@ def test_columns_that_nothing_is_known_of_get_the_command_that_maps_them(
     status, _, err = run("ingest", "odd.csv", "--engine", "vllm")
     assert status == 2
     assert (
-        "none of its columns is understood: reqs in flight, spec, gen latency per token (ms)." in err
+        "none of its columns is understood: reqs in flight, spec, gen latency per token (ms)."
+        in err
     )
     typed = shlex.split(err.split("`")[1])[1:]
     assert typed[:4] == ["ingest", "odd.csv", "--engine", "vllm"]
