@@ -114,11 +114,11 @@ def test_an_effect_is_what_advise_says_of_the_changed_scenario(
         if effect.change.kind == "design":
             continue
         there = advise(effect.change.scenario)
-        alone = there.drafts[there.recommendation.best_alone]
-        assert effect.after.n_draft == alone.n_draft
-        assert effect.after.speedup == pytest.approx(alone.speedup)
-        assert effect.after.tokens_per_s_per_gpu == pytest.approx(alone.tokens_per_s_per_gpu)
-    here = advice.drafts[advice.recommendation.best_alone]
+        served = there.drafts[there.recommendation.n_draft]
+        assert effect.after.n_draft == served.n_draft
+        assert effect.after.speedup == pytest.approx(served.speedup)
+        assert effect.after.tokens_per_s_per_gpu == pytest.approx(served.tokens_per_s_per_gpu)
+    here = advice.drafts[advice.recommendation.n_draft]
     assert steps.effects[0].before.speedup == pytest.approx(here.speedup)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from advisor.answers.advice import Advice
 from advisor.answers.best_k import meets_limit, recommended_draft
+from advisor.answers.by_batch import served_drafts
 from advisor.answers.design.answer import best_by_objective
 from advisor.answers.design.candidates import Band, Candidate
 from advisor.answers.design.dials import baseline_experts, experts_of
@@ -522,8 +523,8 @@ def _today(advice: Advice) -> tuple[bool, _Drawn]:
 
 
 def evaluate(advice: Advice, change: Change) -> Effect | RefusedChange:
-    """Effect of one change at its own best K under the draws of today's, or the reason why it has
-    none."""
+    """Effect of one change at the K that it would serve, under the draws of today's, or the reason
+    why it has none."""
     return _evaluated(advice, change, _today(advice))
 
 
@@ -546,7 +547,9 @@ def _evaluated(
         return RefusedChange("error", error=str(error))
     if not meets_limit(setup, curve, 0):
         return RefusedChange("limit", scenario.max_tpot_ms)
-    after = _at(setup, curve, 0, recommended_draft(setup, curve, 0))
+    best_alone = curve.drafts[[recommended_draft(setup, curve, 0)]]
+    served = served_drafts(setup, np.array([scenario.batch_size]), best_alone)
+    after = _at(setup, curve, 0, curve.column(int(served[0])))
     return _effect(change, today, after, measured_range(records))
 
 
