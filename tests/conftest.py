@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
 
-from tests.golden.said import Said
+from tests.golden.sentences import Golden
 
 os.environ.pop(
     "COLUMNS", None
@@ -96,9 +96,9 @@ def no_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def said(request: pytest.FixtureRequest) -> Said:
-    """Holds the test's sentences against those that were reviewed (tests/golden/said.py)."""
-    return Said(request.path.parent, f"{request.path.name}::{request.node.name}")
+def golden(request: pytest.FixtureRequest) -> Golden:
+    """Holds the test's sentences against those that were reviewed (tests/golden/sentences.py)."""
+    return Golden(request.path.parent, f"{request.path.name}::{request.node.name}")
 
 
 @pytest.fixture

@@ -187,9 +187,9 @@ def test_plain_decoding_is_told_as_such_and_what_is_known_of_acceptance_over_con
     ],
 )
 def test_axes_out_of_range_are_refused(
-    contexts: tuple[int, ...], batches: tuple[int, ...], said: str
+    contexts: tuple[int, ...], batches: tuple[int, ...], golden: str
 ) -> None:
-    with pytest.raises(AdvisorError, match=said):
+    with pytest.raises(AdvisorError, match=golden):
         context_map(scenario(), contexts, batches)
 
 

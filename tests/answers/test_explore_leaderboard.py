@@ -366,10 +366,10 @@ def test_a_tighter_limit_never_lets_more_models_in_nor_makes_one_cheaper() -> No
         ({"usd_per_hour": -2.0}, "GPU-hour"),
     ],
 )
-def test_impossible_questions_are_refused_in_one_sentence(changes: dict, said: str) -> None:
+def test_impossible_questions_are_refused_in_one_sentence(changes: dict, golden: str) -> None:
     names = changes.pop("wanted", ("qwen3-4b",) if "sizes" not in changes else ())
     sizes = changes.pop("sizes", {})
-    with pytest.raises(AdvisorError, match=said):
+    with pytest.raises(AdvisorError, match=golden):
         leaderboard(question(**changes, wanted=named(*names, **sizes)))
 
 

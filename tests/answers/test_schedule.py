@@ -454,12 +454,12 @@ def test_a_schedule_changes_k_just_where_the_limit_is_first_missed_also_beyond_5
     ],
 )
 def test_accepted_lengths_at_k_beyond_those_given_carry_a_remark(
-    acceptance: str, said: str
+    acceptance: str, golden: str
 ) -> None:
     setup = load_setup(Scenario(acceptance=acceptance))
     found = carried_text(setup.acceptance.extrapolated, np.arange(9))
-    assert found.startswith(said)
-    assert bool(found) == bool(said)
+    assert found.startswith(golden)
+    assert bool(found) == bool(golden)
     assert accepted_length_text(setup).startswith("Accepted length: ")
     assert accepted_length_text(setup).endswith(found)
 

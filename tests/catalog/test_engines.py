@@ -50,7 +50,7 @@ from advisor.prediction import AdvisorError
 from advisor.show.phrases.notes import note_texts
 from advisor.show.report.build import engine_blocks, engine_setups
 from tests.golden.engines_page import FILE, WHEN, with_tables
-from tests.golden.said import Said, lines_with
+from tests.golden.sentences import Golden, lines_with
 
 MADE_UP = """\
 id: made-up
@@ -222,13 +222,13 @@ def warnings(**choices: object) -> list[str]:
 
 @pytest.mark.parametrize("hardware_id", ["mi300x", "gaudi3", "tpu-v6e"])
 def test_tensorrt_llm_off_nvidia_is_refused_with_what_to_choose(
-    hardware_id: str, said: Said
+    hardware_id: str, golden: Golden
 ) -> None:
     name = load_hardware(hardware_id).name
     with pytest.raises(AdvisorError) as caught:
         load_setup(Scenario(acceptance="2.4@3", engine="trtllm", hardware_id=hardware_id))
     assert f"TensorRT-LLM does not run on {name}" in str(caught.value)
-    said(choose_vllm=lines_with(str(caught.value), "choose vllm"))
+    golden(choose_vllm=lines_with(str(caught.value), "choose vllm"))
     for engine in ("vllm", "sglang", "other"):
         load_setup(Scenario(acceptance="2.4@3", engine=engine, hardware_id=hardware_id))
 

@@ -21,7 +21,7 @@ from advisor.physics.kernel_costs import MeasuredLayer, factor_at
 from studies.fits.dense import MAX_KERNEL_T0_S
 from studies.fits.experts import MIN_T0_S
 from studies.fits.records import recorded_devices
-from tests.golden.said import lines_with
+from tests.golden.sentences import lines_with
 
 MARGIN = 1.10
 """Timer noise, touched experts counted as an expectation, and peaks rounded on data sheets. [1]"""
@@ -175,7 +175,7 @@ def test_every_parameter_is_shipped_with_its_bounds_and_every_record_with_its_ve
             assert {"low", "high"} <= parameter.keys(), (record["id"], name)
 
 
-def test_a_kernel_whose_rows_outrun_the_memory_is_on_record_and_serves_nothing(said):
+def test_a_kernel_whose_rows_outrun_the_memory_is_on_record_and_serves_nothing(golden):
     (fast,) = (r for r in load_records("b200_sxm") if r.kernel_source.endswith("min_latency"))
     assert not fast.success
-    said(faster_than=lines_with(fast.message, "faster than"))
+    golden(faster_than=lines_with(fast.message, "faster than"))

@@ -21,7 +21,7 @@ from advisor.catalog.hf.dialects import dialects, model_types, refused
 from advisor.catalog.models import load_model, model_ids, model_profile
 from advisor.physics.architecture import Architecture, parameter_counts, weight_bytes_by_component
 from advisor.prediction import AdvisorError
-from tests.golden.said import Said, lines_with
+from tests.golden.sentences import Golden, lines_with
 
 HOSTILE = Path(__file__).parents[1] / "fixtures" / "configs" / "hostile"
 CASES = yaml.safe_load((Path(__file__).parent / "cases.yaml").read_text(encoding="utf-8"))
@@ -210,7 +210,7 @@ def test_layers_that_reuse_an_index_hold_no_index_keys() -> None:
 
 
 def test_index_keys_that_stand_for_several_tokens_keep_a_fraction_of_an_entry_each(
-    said: Said,
+    golden: Golden,
 ) -> None:
     model = load_model("qwen3.8-flash-next")
     linear, indexed = model.mixers
@@ -246,7 +246,7 @@ def test_index_keys_that_stand_for_several_tokens_keep_a_fraction_of_an_entry_ea
         if key != "hc_lowrank"
     }
     assert architecture_from_config(named).mixers[0].replicated_params == 0
-    said(hc_lowrank=lines_with(architecture_from_config(named).warnings, "hc_lowrank are"))
+    golden(hc_lowrank=lines_with(architecture_from_config(named).warnings, "hc_lowrank are"))
 
 
 def test_a_layer_list_may_go_on_for_the_multi_token_prediction_layers() -> None:
@@ -316,15 +316,15 @@ def test_a_pattern_that_would_stall_a_regular_expression_engine_is_harmless() ->
 # --------------------------------------------------------------------------------------------------
 
 
-def test_an_unknown_type_is_imported_with_a_warning(said: Said) -> None:
+def test_an_unknown_type_is_imported_with_a_warning(golden: Golden) -> None:
     config = {**_profile("qwen3-30b-a3b"), "model_type": "brand_new"}
     model = architecture_from_config(config, "org/BrandNew-30B-A3B")
     assert model.moe == load_model("qwen3-30b-a3b").moe
-    said(brand_new=lines_with(model.warnings, "brand_new is"))
+    golden(brand_new=lines_with(model.warnings, "brand_new is"))
     assert not any("contradicts" in warning for warning in model.warnings)
 
 
-def test_a_size_that_contradicts_the_name_is_a_warning(said: Said) -> None:
+def test_a_size_that_contradicts_the_name_is_a_warning(golden: Golden) -> None:
     config = {
         **_profile("qwen3-30b-a3b"),
         "model_type": "brand_new",
@@ -333,9 +333,9 @@ def test_a_size_that_contradicts_the_name_is_a_warning(said: Said) -> None:
     (warning,) = (
         text for text in architecture_from_config(config).warnings if "contradicts" in text
     )
-    said(parameters_name=lines_with(warning, "the name says"))
+    golden(parameters_name=lines_with(warning, "the name says"))
     active = architecture_from_config(config, "x-30B-A9B").warnings
-    said(name_says=lines_with(active, "the name"))
+    golden(name_says=lines_with(active, "the name"))
 
 
 def test_every_refused_type_is_refused_and_none_is_also_known() -> None:
@@ -480,9 +480,9 @@ def test_a_model_of_experts_without_their_number_is_refused(
         architecture_from_config(without)
 
 
-def test_layers_that_route_one_in_two_are_said(said: Said) -> None:
+def test_layers_that_route_one_in_two_are_said(golden: Golden) -> None:
     halved = config("deepseek-v3", moe_layer_freq=2)
-    said(one_layer=lines_with(warning(halved, "moe_layer_freq is 2"), "one layer"))
+    golden(one_layer=lines_with(warning(halved, "moe_layer_freq is 2"), "one layer"))
     first_missing = config("deepseek-v3", moe_layer_freq=1, first_k_dense_replace=None)
     assert "61 layers" in warning(first_missing, "first_k_dense_replace is missing")
 

@@ -26,7 +26,7 @@ from advisor.physics.draft import draft_architecture, load_drafter
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import build_scenario
 from advisor.prediction import AdvisorError
-from tests.golden.said import Said, lines_with
+from tests.golden.sentences import Golden, lines_with
 
 PACKAGE = importlib.util.find_spec("aiconfigurator_core")
 
@@ -55,11 +55,11 @@ def said_of(config: dict[str, Any], key: str) -> list[str]:
     ],
 )
 def test_an_unread_key_is_named_with_what_it_may_change(
-    key: str, value: object, names: str, said: Said
+    key: str, value: object, names: str, golden: Golden
 ) -> None:
     printed = said_of(config_of("glm-4.5", **{key: value}), key)
     assert len(printed) == 1
-    said(not_read=lines_with(printed[0], "is not"))
+    golden(not_read=lines_with(printed[0], "is not"))
     assert names in printed[0]
     size = weight_bytes_by_component(load_model("glm-4.5"))["mtp" if "mtp" in key else "routed"]
     assert f"{size / 1e9:,.3g} GB" in printed[0]
@@ -161,14 +161,14 @@ def test_every_key_of_the_published_files_is_read() -> None:
     assert read_files > 60
 
 
-def test_the_format_of_experts_is_read_inside_the_quantisation_block(said: Said) -> None:
+def test_the_format_of_experts_is_read_inside_the_quantisation_block(golden: Golden) -> None:
     """DeepSeek-V4.1-Flash: 307 GB with its drafting stages, which once read as 554."""
     config = config_of("deepseek-v4.1-flash")
     model = read(config)
     assert (model.dtypes.routed, model.dtypes.attention) == ("mxfp4", "fp8_block")
     stages = said_of(config, "DSpark")
     assert stages
-    said(gb_experts=lines_with(stages[0], "GB of"))
+    golden(gb_experts=lines_with(stages[0], "GB of"))
     assert (weight_bytes(model) + 7.22e9) / 1e9 == pytest.approx(307, rel=0.01)
     assert "197 GB" in said_of(config, "n-gram tables")[0]
     with pytest.raises(AdvisorError, match="expert_dtype"):
@@ -325,7 +325,7 @@ def test_gemma_s_per_layer_inputs_shared_keys_and_wider_blocks_are_counted() -> 
     ("model_id", "table_gb"), [("deepseek-v4.1-flash", 196.6), ("qwen3.8-flash-next", 102.4)]
 )
 def test_n_gram_tables_take_memory_where_the_engine_keeps_them_on_its_gpus(
-    model_id: str, table_gb: float, said: Said
+    model_id: str, table_gb: float, golden: Golden
 ) -> None:
     """768,022,850 rows of 256 in fp8 (the checkpoint's shards); 51.2 billion numbers in bf16 (the
     model's card)."""
@@ -347,4 +347,4 @@ def test_n_gram_tables_take_memory_where_the_engine_keeps_them_on_its_gpus(
         for name, setup in setups.items()
     }
     assert steps["vllm"] == steps["sglang"], "nothing else differs"
-    said(gram_tables=lines_with(load_model(model_id).warnings, "gram tables"))
+    golden(gram_tables=lines_with(load_model(model_id).warnings, "gram tables"))

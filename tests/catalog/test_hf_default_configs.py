@@ -9,7 +9,7 @@ import pytest
 
 from advisor.catalog.hf.config import architecture_from_config
 from advisor.physics.architecture import parameter_counts
-from tests.golden.said import Said, lines_with
+from tests.golden.sentences import Golden, lines_with
 
 PLAIN = (
     "vocab_size",
@@ -95,8 +95,8 @@ def test_a_window_of_latent_attention_keeps_latents() -> None:
     ) == (576, 256, 0)
 
 
-def test_sizes_of_single_layers_are_named_as_unread(said: Said) -> None:
+def test_sizes_of_single_layers_are_named_as_unread(golden: Golden) -> None:
     printed = architecture_from_config(
         LFM2 | {"per_layer_config": {"02": {"num_attention_heads": 64}}}
     ).warnings
-    said(per_layer=lines_with(printed, "per_layer_config is"))
+    golden(per_layer=lines_with(printed, "per_layer_config is"))

@@ -57,7 +57,7 @@ from studies.fits.gemm_variants import (
     without_scale_launch,
 )
 from studies.overheads import is_before, launch_of
-from tests.golden.said import lines_with
+from tests.golden.sentences import lines_with
 
 HARDWARE = load_hardware("h200-sxm")
 SHAPE = (2048.0, 768.0, 8.0, 128.0, 3.0, 1.0)
@@ -112,23 +112,23 @@ def chosen(records, measured=(), engine="vllm", dtype="bf16", shape=SHAPE, gated
     return choose_experts(tuple(records), engine, dtype, HARDWARE, gated, shape, tuple(measured))
 
 
-def test_the_kernel_that_measured_this_shape_comes_first_also_on_ranks_that_share(said):
+def test_the_kernel_that_measured_this_shape_comes_first_also_on_ranks_that_share(golden):
     precise = record("a", loso_median=0.01)
     knows = record("b", loso_median=0.09)
     assert chosen([precise, knows]).record == precise
     choice = chosen([precise, knows], [rows(knows)])
     assert choice.record == knows
-    said(measured_this=choice.reason)
+    golden(measured_this=choice.reason)
     assert chosen([precise, knows], [rows(knows, shape=OTHER)]).record == precise
     assert chosen([precise, knows], [rows(knows)], shape=None).record == precise
     assert chosen([precise, knows], [rows(knows)], shape=(*SHAPE[:5], 4.0)).record == knows
 
 
-def test_of_several_that_measured_this_shape_the_quickest_serves_and_says_so(said):
+def test_of_several_that_measured_this_shape_the_quickest_serves_and_says_so(golden):
     found = [record(name) for name in "abc"]
     choice = chosen(found, [rows(found[0], 1.2), rows(found[1], 0.8), rows(found[2], 1.0)])
     assert choice.record == found[1]
-    said(quickest_kernels=choice.reason)
+    golden(quickest_kernels=choice.reason)
 
 
 def test_the_newest_version_comes_before_one_that_measured_the_shape():
@@ -145,7 +145,9 @@ def test_rows_far_from_the_form_do_not_count_as_measured():
     assert chosen([slow, good], tables).record == slow
 
 
-def test_the_engine_comes_before_another_that_measured_the_shape_unless_the_kernel_is_shared(said):
+def test_the_engine_comes_before_another_that_measured_the_shape_unless_the_kernel_is_shared(
+    golden,
+):
     own = record("triton")
     other = record("cutlass", "sglang")
     assert chosen([own, other], [rows(other, 0.5)]).record == own
@@ -153,7 +155,7 @@ def test_the_engine_comes_before_another_that_measured_the_shape_unless_the_kern
     choice = chosen([own, shared], [rows(shared, 0.5)])
     assert choice.record == shared
     assert choice.borrowed == "sglang 1.0"
-    said(kernel_that=lines_with(choice.reason, "a kernel"))
+    golden(kernel_that=lines_with(choice.reason, "a kernel"))
 
 
 def test_a_shared_kernel_serves_only_where_it_is_clearly_quicker_and_of_the_format():
@@ -174,22 +176,22 @@ def test_an_old_or_unmeasured_shared_kernel_does_not_serve():
     assert chosen([own, shared, newer], [rows(shared)]).record == own
 
 
-def test_a_fit_on_one_other_width_gives_way_to_a_shared_kernel_that_measured_this_shape(said):
+def test_a_fit_on_one_other_width_gives_way_to_a_shared_kernel_that_measured_this_shape(golden):
     own = record("one_width", "trtllm", n_widths=1)
     shared = record("flashinfer_trtllm_moe")
     choice = chosen([own, shared], [rows(shared)], engine="trtllm")  # no quicker, but known
     assert choice.record == shared
     assert choice.borrowed == "vllm 1.0"
-    said(one_other=lines_with(choice.reason, "one other"))
+    golden(one_other=lines_with(choice.reason, "one other"))
     assert chosen([own, shared], [rows(shared), rows(own)], engine="trtllm").record == own
 
 
-def test_a_fit_on_one_width_serves_before_another_engine_s_kernel_and_says_what_it_is(said):
+def test_a_fit_on_one_width_serves_before_another_engine_s_kernel_and_says_what_it_is(golden):
     own = record("one_width", "trtllm", n_widths=1)
     other = record("triton")
     choice = chosen([own, other], [rows(other)], engine="trtllm")
     assert choice.record == own
-    said(one_width=lines_with(choice.reason, "one width"))
+    golden(one_width=lines_with(choice.reason, "one width"))
     wide = record("several_widths", "trtllm", version="0.9")
     assert chosen([own, wide], engine="trtllm").record == wide
 
@@ -200,23 +202,23 @@ def test_what_is_passed_over_does_not_make_older_tables_of_its_engine_old():
     assert chosen([old, newest, record("b")], engine="trtllm").record == old
 
 
-def test_a_slow_kernel_serves_only_the_shapes_that_it_measured(said):
+def test_a_slow_kernel_serves_only_the_shapes_that_it_measured(golden):
     slow = record("slow", slower=2.5)
     other = record("triton", "sglang")
     choice = chosen([slow, other])
     assert choice.record == other
-    said(under_half=lines_with(choice.reason, "under half"))
+    golden(under_half=lines_with(choice.reason, "under half"))
     assert chosen([slow, other], [rows(slow)]).record == slow
 
 
 def test_a_kernel_beyond_three_times_what_the_profile_allows_serves_where_no_other_was_measured(
-    said,
+    golden,
 ):
     far = record("far", slower=6.0)
     other = record("triton", "sglang")
     choice = chosen([far, other], [rows(far)])
     assert choice.record == other
-    said(takes_over=lines_with(choice.reason, "takes over"))
+    golden(takes_over=lines_with(choice.reason, "takes over"))
     assert chosen([far], [rows(far)]).record == far
     assert chosen([far]) is None, "nothing measured this shape: the profile's roofline serves"
     assert chosen([far], shape=None).record == far
@@ -271,24 +273,24 @@ def setup_of(model_id: str, hardware_id: str, engine: str, tp: int, **given) -> 
     )
 
 
-def test_deepseek_on_b200_under_tensorrt_llm_borrows_the_shared_kernel_but_not(said):
+def test_deepseek_on_b200_under_tensorrt_llm_borrows_the_shared_kernel_but_not(golden):
     setup = setup_of("deepseek-v3", "b200-sxm", "trtllm", 8)
     assert "/sglang/" in setup.costs.routed.fit_id
     assert setup.costs.routed.stands_in
-    said(kernel_that=lines_with(note_texts(setup.notes), "a kernel"))
+    golden(kernel_that=lines_with(note_texts(setup.notes), "a kernel"))
     form = by_form(setup).costs.routed
     assert form.measured is None
     assert form.fit_id != setup.costs.routed.fit_id
     assert "/trtllm/" in form.fit_id
 
 
-def test_gpt_oss_in_shards_on_blackwell_borrows_as_only_whole_experts_were_measured_there(said):
+def test_gpt_oss_in_shards_on_blackwell_borrows_as_only_whole_experts_were_measured_there(golden):
     setup = setup_of("gpt-oss-120b", "b200-sxm", "trtllm", 2)
     assert "trtllm" in setup.costs.routed.fit_id.split("/")[-1]
     assert setup.costs.routed.stands_in
     hopper = setup_of("gpt-oss-120b", "h200-sxm", "trtllm", 2)  # no shared kernel there
     assert "/trtllm/" in hopper.costs.routed.fit_id
-    said(one_width=lines_with(hopper.costs.routed.because, "one width"))
+    golden(one_width=lines_with(hopper.costs.routed.because, "one width"))
 
 
 @pytest.mark.parametrize("device", ["h200_sxm", "b200_sxm", "b300_sxm"])
@@ -339,7 +341,7 @@ def timed_with_launch() -> pd.DataFrame:
     )
 
 
-def test_subtracting_the_scale_launch_gives_back_the_product_and_its_fixed_cost(said):
+def test_subtracting_the_scale_launch_gives_back_the_product_and_its_fixed_cost(golden):
     variant = without_scale_launch(timed_with_launch(), launches())
     assert variant.frame["latency_s"].to_numpy() == pytest.approx(
         products()["latency_s"].to_numpy()
@@ -347,7 +349,7 @@ def test_subtracting_the_scale_launch_gives_back_the_product_and_its_fixed_cost(
     assert variant.n_at_floor == 0
     record = gemm_record(variant.frame, IDENTITY, note=variant.note)
     assert record.value("t0_s") == pytest.approx(T0_S, rel=0.05)
-    said(less_measured=lines_with(record.message, "less the"))
+    golden(less_measured=lines_with(record.message, "less the"))
     assert gemm_record(timed_with_launch(), IDENTITY).value("t0_s") > 2 * T0_S
 
 
@@ -374,7 +376,7 @@ def test_launch_times_pass_through_the_table_straight_in_logarithms_flat_beyond(
         without_scale_launch(products(), launches().drop(columns="latency_s"))
 
 
-def test_half_of_the_excess_over_another_engine_goes_and_what_is_quicker_stays(said):
+def test_half_of_the_excess_over_another_engine_goes_and_what_is_quicker_stays(golden):
     own = products()
     other = products()
     own.loc[own["k"] == 16384, "latency_s"] *= 2.0
@@ -388,7 +390,7 @@ def test_half_of_the_excess_over_another_engine_goes_and_what_is_quicker_stays(s
         np.minimum(own["latency_s"], other["latency_s"]).to_numpy()
     )
     assert 0.0 < half.assumed_log_sd < whole.assumed_log_sd
-    said(no_table=lines_with(half.note, "no table"))
+    golden(no_table=lines_with(half.note, "no table"))
 
 
 def test_rows_without_a_counterpart_stay_as_they_are():
@@ -441,7 +443,7 @@ def test_attention_is_priced_by_the_kernel_that_measured_most_head_layouts():
 @pytest.mark.parametrize("device", ["b200_sxm", "b300_sxm", "gb200", "gb300"])
 def test_the_nvfp4_share_lies_between_none_and_all_of_the_excess_in_time_and_widens_the_band(
     device,
-    said,
+    golden,
 ):
     found = [
         choose(load_records(device), "gemm", "trtllm", "nvfp4", scales=s).record for s in ENDINGS
@@ -449,7 +451,7 @@ def test_the_nvfp4_share_lies_between_none_and_all_of_the_excess_in_time_and_wid
     half, timed, whole = found
     assert whole.value("t0_s") < half.value("t0_s") < timed.value("t0_s")
     assert half.log_sd > half.loso_median  # the assumption's spread is in it
-    said(no_table=lines_with(half.message, "no table"))
+    golden(no_table=lines_with(half.message, "no table"))
 
 
 def test_a_table_of_one_kernel_serves_whatever_scales_are_asked_for():

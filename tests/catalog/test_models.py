@@ -27,7 +27,7 @@ from advisor.catalog.models import (
 from advisor.physics.architecture import parameter_counts
 from advisor.prediction import AdvisorError
 from tests.catalog.formats import formats_from_config
-from tests.golden.said import Said
+from tests.golden.sentences import Golden
 
 PACKAGE = importlib.util.find_spec("aiconfigurator_core")
 
@@ -378,16 +378,16 @@ def test_every_known_release_is_found_by_its_name_in_its_format(model_id: str) -
         assert named.weight_format == release.weight_format
 
 
-def test_what_was_concluded_is_said_in_words(said: Said) -> None:
+def test_what_was_concluded_is_said_in_words(golden: Golden) -> None:
     notes = {
         text: (named := resolve_model_name(text)) and named.note
         for text, *_, concluded in NAMES
         if concluded
     }
-    said(fp_taken=notes["nvidia/DeepSeek-R1-0528-FP4"])
-    said(gguf_left=notes["unsloth/Kimi-K2.6-GGUF"])
-    said(version_taken=notes["MiniMax-M2.9"])
-    said(moonshotai_kimi=notes["moonshotai/Kimi-K2.5-Instruct"])
+    golden(fp_taken=notes["nvidia/DeepSeek-R1-0528-FP4"])
+    golden(gguf_left=notes["unsloth/Kimi-K2.6-GGUF"])
+    golden(version_taken=notes["MiniMax-M2.9"])
+    golden(moonshotai_kimi=notes["moonshotai/Kimi-K2.5-Instruct"])
 
 
 def test_the_short_name_leaves_out_organisations_folders_and_hashes() -> None:

@@ -33,7 +33,7 @@ from advisor.predict.scenario import Scenario
 from advisor.prediction import BAND_SIGMAS, AdvisorError
 from advisor.show.phrases.notes import note_texts
 from advisor.show.words.basis import accepted_text
-from tests.golden.said import Said, lines_with
+from tests.golden.sentences import Golden, lines_with
 
 
 def test_the_tasks_of_the_published_rows_are_those_of_their_prompt_sets() -> None:
@@ -183,7 +183,7 @@ def test_what_was_counted_on_random_tokens_says_nothing_of_text() -> None:
     assert carried("kimi-k3-dspark-coding", measured, "parallel", None, 131_072) is measured
 
 
-def test_the_kind_of_text_reaches_the_answer_and_its_words(said: Said) -> None:
+def test_the_kind_of_text_reaches_the_answer_and_its_words(golden: Golden) -> None:
     scenario = Scenario(
         model_id="glm-5.2", drafter_id="mtp", acceptance=CURVE, hardware_id="b300-sxm", batch_size=4
     )
@@ -191,8 +191,8 @@ def test_the_kind_of_text_reaches_the_answer_and_its_words(said: Said) -> None:
     plain = advise(scenario.model_copy(update={"task": None}))
     chat = advise(scenario.model_copy(update={"task": "chat"}))
     assert chat.recommendation.speedup.value < plain.recommendation.speedup.value
-    said(carried_from=lines_with(note_texts(chat.setup.notes), "carried from"))
-    said(carried_from_2=lines_with(accepted_text(chat), "carried from"))
+    golden(carried_from=lines_with(note_texts(chat.setup.notes), "carried from"))
+    golden(carried_from_2=lines_with(accepted_text(chat), "carried from"))
     assert "another model" not in accepted_text(chat)
 
 

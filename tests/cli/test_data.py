@@ -6,19 +6,19 @@ import json
 from pathlib import Path
 
 from tests.command_line import Run, flat
-from tests.golden.said import Said, lines_with
+from tests.golden.sentences import Golden, lines_with
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "diagnosis"
 
 
 def test_the_verdict_comes_first_and_each_finding_has_evidence_and_a_flag(
-    run: Run, said: Said
+    run: Run, golden: Golden
 ) -> None:
     status, out, _ = run(
         "diagnose", FIXTURES / "misconfigured.txt", "--hardware", "h200-sxm", "--tp", "1"
     )
     assert status == 0
-    said(engine_misconfigured=out.splitlines()[0])
+    golden(engine_misconfigured=out.splitlines()[0])
     for word in (
         "evidence: batch",
         "do: --max-running-requests",
@@ -30,18 +30,18 @@ def test_the_verdict_comes_first_and_each_finding_has_evidence_and_a_flag(
         assert word in out
 
 
-def test_json_and_all_hold_what_was_not_judged(run: Run, said: Said) -> None:
+def test_json_and_all_hold_what_was_not_judged(run: Run, golden: Golden) -> None:
     document = json.loads(run("diagnose", FIXTURES / "honest.csv", "--json")[1])
     assert document["verdict"] == "foreseen"
     assert document["facts"]["decision"][0]["k"] == 0
     assert all(one["needs"] for one in document["not_judged"])
     every = run("diagnose", FIXTURES / "honest.csv", "--all")[1]
-    said(requests_wait=lines_with(every, "requests wait"))
+    golden(requests_wait=lines_with(every, "requests wait"))
     assert max(map(len, every.splitlines())) <= 100
 
 
 def test_a_length_given_at_its_k_is_that_of_the_runs_with_drafts(
-    run: Run, tmp_path: Path, said: Said
+    run: Run, tmp_path: Path, golden: Golden
 ) -> None:
     file = tmp_path / "runs.csv"
     file.write_text(
@@ -49,7 +49,7 @@ def test_a_length_given_at_its_k_is_that_of_the_runs_with_drafts(
     )
     run_of = ("--gpus", "8xH200", "--model", "deepseek-v3", "--drafter", "mtp")
     _, out, _ = run("diagnose", file, *run_of, "--accepted-length", "2.1@3")
-    said(batch_loses=lines_with(flat(out), "batch 32 loses"))
+    golden(batch_loses=lines_with(flat(out), "batch 32 loses"))
     assert "--accepted-length 2.1@3" in out.partition("Next:")[2]
 
 

@@ -101,11 +101,11 @@ def test_targets_print_their_verdict_and_write_their_rows(
     ],
 )
 def test_a_wrong_option_is_refused_in_one_sentence(
-    options: tuple[str, ...], said: str, run: Run
+    options: tuple[str, ...], golden: str, run: Run
 ) -> None:
     code, out, err = run(*SMALL, *options)
     assert (code, out) == (2, "")
-    assert said in flat(err)
+    assert golden in flat(err)
 
 
 def test_a_model_beside_a_target_size_is_the_baseline(run: Run) -> None:

@@ -23,7 +23,7 @@ from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.show.phrases.notes import note_text
 from tests.command_line import QWEN, Run, next_of
-from tests.golden.said import Said, lines_with
+from tests.golden.sentences import Golden, lines_with
 from tests.measured.refit_synthetic import synthetic_points
 from tests.measured.test_ingest_traces import npy, synthetic
 
@@ -39,7 +39,7 @@ def points(tmp_path: Path) -> Path:
     return file
 
 
-def test_ingest_reads_a_directory_and_says_what_it_could_not_read(run, said):
+def test_ingest_reads_a_directory_and_says_what_it_could_not_read(run, golden):
     code, out, _ = run("ingest", FIXTURES, "--json")
     answer = json.loads(out)
     assert code == 0
@@ -52,7 +52,7 @@ def test_ingest_reads_a_directory_and_says_what_it_could_not_read(run, said):
         "kernel_table",
     } <= formats
     reasons = {item["file"]: item["reason"] for item in answer["not_read"]}
-    said(tuned_kernel=lines_with(reasons["tuned_config_constructed.json"], "tuned kernel"))
+    golden(tuned_kernel=lines_with(reasons["tuned_config_constructed.json"], "tuned kernel"))
 
 
 def test_a_console_block_is_piped_in_and_a_name_that_it_states_is_replaced(run, monkeypatch):
@@ -64,7 +64,7 @@ def test_a_console_block_is_piped_in_and_a_name_that_it_states_is_replaced(run, 
     assert [item["format"] for item in answer["files"]] == ["serving_console"]
 
 
-def test_ingest_fills_in_and_writes_rows_and_rejects(run, points, tmp_path, said):
+def test_ingest_fills_in_and_writes_rows_and_rejects(run, points, tmp_path, golden):
     lines = points.read_text().splitlines()
     column = lines[0].split(",").index("batch_size")
     cells = lines[2].split(",")
@@ -75,31 +75,31 @@ def test_ingest_fills_in_and_writes_rows_and_rejects(run, points, tmp_path, said
     more = ("--output", rows, "--rejects", rejects)
     code, out, _ = run("ingest", points, "--set", "weight_dtype=bf16", *more)
     assert code == 0
-    said(rows=lines_with(out, "rows read"))
+    golden(rows=lines_with(out, "rows read"))
     assert len(pd.read_csv(rows)) == 11
     assert set(pd.read_csv(rows)["weight_dtype"]) == {"bf16"}
     code, out, _ = run("ingest", rows)
-    said(written=lines_with(out, "rows read"))
+    golden(written=lines_with(out, "rows read"))
     assert rejects.read_text().splitlines()[1].startswith("3,batch_size,'=1+1,")
 
 
-def test_ingest_names_what_is_missing(run, points, said):
+def test_ingest_names_what_is_missing(run, points, golden):
     lines = [",".join(line.split(",")[1:]) for line in points.read_text().splitlines()]
     points.write_text("\n".join(lines))
     code, out, _ = run("ingest", points)
     assert code == 0
-    said(needed_set=lines_with(out, "needed"))
+    golden(needed_set=lines_with(out, "needed"))
 
 
-def test_fit_says_what_moved_and_what_the_data_do_not_tell(run, points, said):
+def test_fit_says_what_moved_and_what_the_data_do_not_tell(run, points, golden):
     code, out, _ = run("fit", points)
     assert code == 0
-    said(data_moved=out.splitlines()[0])
-    said(cannot_be=lines_with(out, "Cannot be"))
+    golden(data_moved=out.splitlines()[0])
+    golden(cannot_be=lines_with(out, "Cannot be"))
     assert re.search(
         r"Host time per speculative round +[\d.,]+ µs +[\d.,]+ µs +\+\d+% +±\d+% +±\d+% +yes", out
     )
-    said(moesd_ten=lines_with(out, "MoESD's ten"))
+    golden(moesd_ten=lines_with(out, "MoESD's ten"))
     code, out, _ = run("fit", points, "--json")
     answer = json.loads(out)
     assert code == 0
@@ -109,7 +109,7 @@ def test_fit_says_what_moved_and_what_the_data_do_not_tell(run, points, said):
     assert len(answer["rows"]) == 12
 
 
-def test_fit_as_json_carries_the_rows_refused_in_reading(run, points, said):
+def test_fit_as_json_carries_the_rows_refused_in_reading(run, points, golden):
     header, first, *rest = points.read_text().splitlines()
     batch = header.split(",").index("batch_size")
     broken = first.split(",")
@@ -123,7 +123,7 @@ def test_fit_as_json_carries_the_rows_refused_in_reading(run, points, said):
     points.write_text("\n".join([header, first, ",".join(broken)]))
     code, _, err = run("fit", points, "--json")
     assert code == 2
-    said(row_rejected=lines_with(err, "1 row"))
+    golden(row_rejected=lines_with(err, "1 row"))
 
 
 def test_times_that_name_their_units_in_the_cells_are_fitted(run, tmp_path):
@@ -189,9 +189,9 @@ def test_ingest_says_what_fit_will_use_in_fit_s_own_words(run, points):
     assert [item["line"] for item in use["not_used"]] == [2]
 
 
-def test_ingest_promises_no_refit_of_kernel_times(run, said):
+def test_ingest_promises_no_refit_of_kernel_times(run, golden):
     _, printed, _ = run("ingest", FIXTURES / "kernel_table_constructed.csv")
-    said(row_read=lines_with(printed, "1 row"))
+    golden(row_read=lines_with(printed, "1 row"))
     assert lines_with(printed, "`fit") == []
 
 
@@ -278,15 +278,15 @@ def test_reasons_that_differ_in_numbers_or_names_are_one_line_with_their_count()
 
 
 def test_predict_names_unreadable_cells_together_with_missing_columns(
-    run: Run, tmp_path: Path, said: Said
+    run: Run, tmp_path: Path, golden: Golden
 ) -> None:
     file = tmp_path / "points.csv"
     file.write_text("hardware_id,model_id,batch_size,tpot_s\nh200-sxm,qwen3-30b-a3b,abc,0.01\n")
     code, _, err = run("predict", str(file))
     assert code != 0
-    said(refused=err.strip())
+    golden(refused=err.strip())
     file.write_text("hardware_id,model_id,batch_size\n" + "h200-sxm,qwen3-30b-a3b,abc\n" * 5)
-    said(more_rows=lines_with(run("predict", str(file))[2], "(and 2"))
+    golden(more_rows=lines_with(run("predict", str(file))[2], "(and 2"))
 
 
 def test_predict_and_validate_read_a_table_of_other_headers_by_map(
@@ -327,7 +327,7 @@ RUN = ("--model", "gpt-oss-120b", "--gpus", "1xB200", "--engine", "vllm", "--dra
 
 
 def test_rates_by_k_lead_to_a_fit_by_what_is_printed(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("mine.csv").write_text(WIDE)
@@ -341,11 +341,11 @@ def test_rates_by_k_lead_to_a_fit_by_what_is_printed(
     assert typed[0] == "fit"
     assert set(RUN) <= set(typed)
     _, out, err = run(*typed)
-    said(time_routed=lines_with(out, "routed experts"))
-    said(borrowed_rows=lines_with(out, "borrowed: rows"))
+    golden(time_routed=lines_with(out, "routed experts"))
+    golden(borrowed_rows=lines_with(out, "borrowed: rows"))
     status, _, err = run(*next_of(out))
     assert status == 0, err
-    said(
+    golden(
         give_accepted=lines_with(
             run("ingest", "mine.csv", "--set", "accepted_length=2.6")[2], "give"
         )
@@ -353,7 +353,7 @@ def test_rates_by_k_lead_to_a_fit_by_what_is_printed(
 
 
 def test_predict_and_validate_take_what_ingest_takes_and_judge_the_speedups_it_computes(
-    run: Run, tmp_path: Path, said: Said
+    run: Run, tmp_path: Path, golden: Golden
 ) -> None:
     (file := tmp_path / "mine.csv").write_text(WIDE)
     given = (*RUN, "--set", "draft_tokens_k=3", "--accepted-length", "2.4@3")
@@ -370,12 +370,12 @@ def test_predict_and_validate_take_what_ingest_takes_and_judge_the_speedups_it_c
         status, _, err = run(command, file, *named, "--hardware", "b200-sxm")
         assert status == 2
         assert f"`advisor {command} {file}" in err
-        said(are_not=lines_with(err, "are not"))
+        golden(are_not=lines_with(err, "are not"))
         assert "--gpus NxGPU`" in err
 
 
 def test_columns_that_nothing_is_known_of_get_the_command_that_maps_them(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("odd.csv").write_text(
@@ -383,7 +383,7 @@ def test_columns_that_nothing_is_known_of_get_the_command_that_maps_them(
     )
     status, _, err = run("ingest", "odd.csv", "--engine", "vllm")
     assert status == 2
-    said(none_its=lines_with(err, "none of"))
+    golden(none_its=lines_with(err, "none of"))
     typed = shlex.split(err.split("`")[1])[1:]
     assert typed[:4] == ["ingest", "odd.csv", "--engine", "vllm"]
     status, out, _ = run(*typed, "--json")

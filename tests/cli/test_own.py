@@ -29,7 +29,7 @@ from advisor.predict.plain_sweep import parse_sweep
 from advisor.predict.setup import touched_in_pass
 from advisor.prediction import AdvisorError
 from studies.published import seen_by
-from tests.golden.said import lines_with
+from tests.golden.sentences import lines_with
 from tests.own_model import CONFIG, CONFIG_JSON
 from tests.studies.test_engine_designs import HOST
 
@@ -201,7 +201,7 @@ def lawful(path: Path, routing: str) -> Path:
 
 
 def test_rows_with_uniform_routing_teach_what_natural_rows_need(folder):
-    """Said to be natural, the same rows are explained by slower experts, which no natural row
+    """Golden to be natural, the same rows are explained by slower experts, which no natural row
     has."""
     natural = refit_points(read_measured([lawful(folder / "natural.csv", "natural")]))[0]
     lawful(folder / "uniform.csv", "uniform")
@@ -243,13 +243,13 @@ def as_profiled(path: Path, status: str) -> Path:
 
 
 def test_rows_that_their_tool_did_not_call_ok_are_refused_and_its_figures_stay_in_the_notes(
-    run, folder, said
+    run, folder, golden
 ):
     file = as_profiled(write(folder / "a.csv"), "noisy")
     code, out, err = run("ingest", file, "--output", folder / "steps.csv")
     assert code == 0, err
-    said(rows_read=lines_with(out, "rows read"))
-    said(noisy_not=lines_with(out, "'noisy': not"))
+    golden(rows_read=lines_with(out, "rows read"))
+    golden(noisy_not=lines_with(out, "'noisy': not"))
     assert "ignored" not in out
     assert set(written(folder / "steps.csv")["draft_tokens_k"]) == {0}
     assert (
@@ -259,23 +259,23 @@ def test_rows_that_their_tool_did_not_call_ok_are_refused_and_its_figures_stay_i
     )
 
 
-def test_rows_that_were_changed_after_an_engine_wrote_them_are_refused(run, folder, said):
+def test_rows_that_were_changed_after_an_engine_wrote_them_are_refused(run, folder, golden):
     """The engine counted 8 tokens in each step and saw the fastest tenth of them, which only one
     file agrees with."""
     changed = as_profiled(write(folder / "a.csv"), "ok")
     _, _, err = run("fit", changed)
-    said(refused=err.strip())
+    golden(refused=err.strip())
     pd.read_csv(changed).assign(time_p10_s=1.1).to_csv(changed, index=False)
-    said(step_time=lines_with(run("ingest", changed)[2], "12 step_time_s"))
+    golden(step_time=lines_with(run("ingest", changed)[2], "12 step_time_s"))
     pd.read_csv(changed).assign(time_p10_s=[1.1, *[None] * 11]).to_csv(changed, index=False)
     printed = run("ingest", changed, "--output", folder / "rest.csv")[1]
-    said(line_2=lines_with(printed, "line 2"))
+    golden(line_2=lines_with(printed, "line 2"))
     assert (written(folder / "rest.csv")["tokens_in_step"] == 8).all(), (
         "the other rows are as they were"
     )
 
 
-def test_a_refit_is_refused_for_another_accelerator_of_that_name(run, folder, said):
+def test_a_refit_is_refused_for_another_accelerator_of_that_name(run, folder, golden):
     refit = folder / "r.refit"
     own = (
         "--model",
@@ -302,10 +302,10 @@ def test_a_refit_is_refused_for_another_accelerator_of_that_name(run, folder, sa
     (folder / "cpu.json").write_text(json.dumps({**HOST, "bandwidth_bytes_per_s": 80e9}))
     code, _, err = run("curve", *same)
     assert code == 2
-    said(other_figures=lines_with(err, "with other"))
+    golden(other_figures=lines_with(err, "with other"))
 
 
-def test_a_curve_shows_what_was_measured_of_this_very_model_and_accelerator(run, folder, said):
+def test_a_curve_shows_what_was_measured_of_this_very_model_and_accelerator(run, folder, golden):
     file = write(folder / "a.csv")
     asked = (
         "--model",
@@ -337,7 +337,7 @@ def test_a_curve_shows_what_was_measured_of_this_very_model_and_accelerator(run,
     other = write(folder / "mine.csv", model_id=str(folder / "elsewhere.json"))
     (folder / "elsewhere.json").write_text(json.dumps(FINE))
     _, out, err = run(*asked, "--measured", other)
-    said(no_row=lines_with(err, "no row"))
+    golden(no_row=lines_with(err, "no row"))
     assert not any(row["measured_tier"] for row in json.loads(out))
 
 

@@ -12,7 +12,7 @@ import pytest
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from tests.command_line import Run, flat
-from tests.golden.said import Said, lines_with
+from tests.golden.sentences import Golden, lines_with
 
 NGRAM = [
     *("--hardware", "h200-sxm", "--model", "qwen3-30b-a3b", "--drafter", "ngram"),
@@ -71,7 +71,7 @@ def test_export_writes_what_it_prints(run: Run, tmp_path: Path, engine: str) -> 
 
 
 def test_schedule_and_export_say_the_same_of_one_k_and_of_contexts(
-    run: Run, tmp_path: Path, said: Said
+    run: Run, tmp_path: Path, golden: Golden
 ) -> None:
     at = [
         "--hardware",
@@ -87,7 +87,7 @@ def test_schedule_and_export_say_the_same_of_one_k_and_of_contexts(
     ]
     at += ["--accepted-length", "2.4@3"]
     shown = run("schedule", *at)[1]
-    said(recommended_batch=lines_with(shown, "Recommended K"))
+    golden(recommended_batch=lines_with(shown, "Recommended K"))
     one_k = next(line for line in shown.splitlines() if "the best single K" in line).partition(
         " (mean"
     )[0]
@@ -185,11 +185,11 @@ def test_advise_prints_the_launch_command_that_export_writes(run: Run, tmp_path:
     ],
 )
 def test_advise_says_why_there_is_no_launch_command(
-    run: Run, changed: list[str], said: str
+    run: Run, changed: list[str], golden: str
 ) -> None:
     code, out, err = run("advise", *EAGLE[:4], "--batch", "16", *changed)
     assert code == 0, err
-    assert said in flat(out)
+    assert golden in flat(out)
 
 
 AT_2000 = [
@@ -200,7 +200,7 @@ AT_2000 = [
 
 
 def test_where_the_target_batch_should_not_draft_export_advise_and_report_say_so_alike(
-    run: Run, tmp_path: Path, said: Said
+    run: Run, tmp_path: Path, golden: Golden
 ) -> None:
     why = (
         "At batch 2,000 no drafting is recommended: the engine starts without speculation; export "
@@ -225,18 +225,18 @@ def test_where_the_target_batch_should_not_draft_export_advise_and_report_say_so
     )
     assert code == 0
     assert why not in flat(out)
-    said(batch_gains=lines_with(out, "batch gains"))
+    golden(batch_gains=lines_with(out, "batch gains"))
     assert (
         "num_speculative_tokens_per_batch_size" in (tmp_path / "by" / "vllm_launch.sh").read_text()
     )
 
 
 def test_commands_remark_on_accepted_lengths_that_nobody_measured(
-    run: Run, tmp_path: Path, said: Said
+    run: Run, tmp_path: Path, golden: Golden
 ) -> None:
     at = [*EAGLE[:6], "--accepted-length", "2.4@3", "--batch", "16"]
     more = {"simulate": FEW, "export": ["--output", str(tmp_path), "--draft-model", "a/b"]}
     for command in ("advise", "schedule", "simulate", "export"):
         out = run(command, *at, *more.get(command, ["-v"] if command == "advise" else []))[1]
-        said(by_k=lines_with(flat(out), "At K"))
-    said(k_5=lines_with(run("curve", *at, "--k", "0,3,5")[2], "At K"))
+        golden(by_k=lines_with(flat(out), "At K"))
+    golden(k_5=lines_with(run("curve", *at, "--k", "0,3,5")[2], "At K"))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.golden.said import Said
+from tests.golden.sentences import Golden
 
 ROOT = Path(__file__).resolve().parents[2]
 SIZE_BYTES = 4 * 2**20
@@ -62,7 +62,7 @@ def disk(tmp_path: Path) -> Path:
 
 
 def test_a_store_that_the_disk_cannot_hold_is_one_sentence_and_leaves_no_litter(
-    disk: Path, said: Said
+    disk: Path, golden: Golden
 ) -> None:
     """Also where it is the kernel package's tables that no longer fit: they are not what is at
     fault."""
@@ -75,5 +75,5 @@ def test_a_store_that_the_disk_cannot_hold_is_one_sentence_and_leaves_no_litter(
     assert "Traceback" not in done.stderr
     last = done.stderr.splitlines()[-1]
     assert last.startswith("error: ")
-    said(advice=last.strip().rpartition("); ")[2])
+    golden(advice=last.strip().rpartition("); ")[2])
     assert {path.name for path in after.iterdir()} <= {"advisor.duckdb.lock"}

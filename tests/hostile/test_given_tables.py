@@ -12,7 +12,7 @@ from functools import partial
 import pytest
 
 from advisor.measured.ingest import read
-from tests.golden.said import lines_with
+from tests.golden.sentences import lines_with
 from tests.measured.test_ingest_traces import zip_of
 
 HEAD = (
@@ -42,10 +42,10 @@ def predicted(text: str) -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, zipped], ids=["plain", "gzip", "zip"])
-def test_a_table_is_predicted_plain_or_packed(call, pack, said):
+def test_a_table_is_predicted_plain_or_packed(call, pack, golden):
     code, out, err = call(pack(table(GOOD)))
     assert code == 0
-    said(row_predicted=lines_with(err, "1 row"))
+    golden(row_predicted=lines_with(err, "1 row"))
     (row,) = predicted(out)
     assert 1.2 < float(row["predicted_speedup"]) < 2.2
     assert row["point_id"] == "a"
@@ -83,11 +83,11 @@ def test_what_is_no_such_table_is_refused_in_one_sentence(call, data, words):
     assert err.count("\n") == 1
 
 
-def test_more_rows_than_can_be_predicted_are_refused(call, monkeypatch, said):
+def test_more_rows_than_can_be_predicted_are_refused(call, monkeypatch, golden):
     monkeypatch.setattr(read, "MAX_GIVEN_ROWS", 2)
     code, _, err = call(table(*[GOOD] * 3))
     assert code == 2
-    said(most_are=lines_with(err, "at most"))
+    golden(most_are=lines_with(err, "at most"))
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_more_rows_than_can_be_predicted_are_refused(call, monkeypatch, said):
     ],
 )
 def test_a_row_that_cannot_be_read_keeps_its_line_with_the_reason_and_the_others_are_predicted(
-    call, row, reason, said
+    call, row, reason, golden
 ):
     code, out, err = call(table(GOOD, row))
     assert code == 0, err
@@ -112,21 +112,21 @@ def test_a_row_that_cannot_be_read_keeps_its_line_with_the_reason_and_the_others
     assert reason in bad["predicted_reason"]
     code, out, _ = call(table(GOOD, row), "validate")
     assert code == 0
-    said(rows_not=lines_with(out, "1 rows"))
+    golden(rows_not=lines_with(out, "1 rows"))
     assert reason in out
 
 
-def test_rows_that_do_not_fit_the_header_are_named_with_their_lines(call, said):
+def test_rows_that_do_not_fit_the_header_are_named_with_their_lines(call, golden):
     code, out, err = call(table("b,h200-sxm", GOOD, f"{GOOD},7,8"))
     assert code == 0
     assert len(predicted(out)) == 1
-    said(line_left=lines_with(err, "line 2"))
-    said(line_left_2=lines_with(err, "line 4"))
+    golden(line_left=lines_with(err, "line 2"))
+    golden(line_left_2=lines_with(err, "line 4"))
 
 
-def test_an_unknown_engine_is_named(call, said):
+def test_an_unknown_engine_is_named(call, golden):
     _, out, _ = call(table(GOOD.replace("vllm", "my-engine")))
-    said(overheads_an=lines_with(predicted(out)[0]["predicted_reason"], "overheads of"))
+    golden(overheads_an=lines_with(predicted(out)[0]["predicted_reason"], "overheads of"))
     assert "unknown engine" not in predicted(call(table(GOOD))[1])[0]["predicted_reason"]
 
 

@@ -12,7 +12,7 @@ from advisor.measured.ingest.traces import LayerCounts, read_trace, read_traces
 from advisor.physics.routing_trace import fit_sequences
 from advisor.prediction import AdvisorError
 from tests.command_line import run
-from tests.golden.said import lines_with
+from tests.golden.sentences import lines_with
 from tests.measured.test_ingest_traces import npy, synthetic
 from tests.work import calls_of
 
@@ -20,11 +20,11 @@ IDS = synthetic(sequences=6, tokens=32, layers=3, n=16, k=4)
 MODEL = LayerCounts(routed=3, every=4, n_active=4)
 
 
-def test_a_sequence_counts_once_however_often_and_in_whatever_type_it_is_sent(said):
+def test_a_sequence_counts_once_however_often_and_in_whatever_type_it_is_sent(golden):
     files = [("a.npy", npy(IDS)), ("b.npy", npy(IDS[2:4].astype(np.uint8))), ("c.npy", npy(IDS[0]))]
     read = read_traces(files, MODEL)
     assert len(read.sequences) == 6
-    said(sequences_equal=lines_with(read.layout, "3 sequences"))
+    golden(sequences_equal=lines_with(read.layout, "3 sequences"))
     assert (
         fit_sequences(read.sequences, 16).fit
         == fit_sequences(read_trace(*files[0], MODEL).sequences, 16).fit
@@ -45,14 +45,14 @@ def test_what_cannot_be_the_named_models_is_refused(ids, model, words):
         read_trace("trace.npy", npy(ids), model)
 
 
-def test_layers_and_experts_of_a_model_that_is_not_shipped_can_be_given(capsys, tmp_path, said):
+def test_layers_and_experts_of_a_model_that_is_not_shipped_can_be_given(capsys, tmp_path, golden):
     files = []
     for number in range(3):
         files.append(tmp_path / f"{number}.npy")
         files[-1].write_bytes(npy(IDS[number]))
     code, out, _ = run(capsys, "trace", *files, "--experts", 16, "--layers", 3, "--active", 4)
     assert code == 0
-    said(sequences_tokens=out.splitlines()[0])
+    golden(sequences_tokens=out.splitlines()[0])
     code, _, err = run(capsys, "trace", *files, "--experts", 16, "--active", 2)
     assert (code, "4 experts per token where the model has 2" in err) == (2, True)
     code, _, err = run(capsys, "trace", *files, "--model", "qwen3-30b-a3b", "--layers", 3)

@@ -16,7 +16,7 @@ from advisor.measured.refit import refit_chosen, select_points
 from advisor.measured.refit_result import MAX_BASELINE_MOVE, MAX_ERROR, RefitResult
 from advisor.prediction import AdvisorError
 from advisor.show.words.refit import sentence
-from tests.golden.said import lines_with
+from tests.golden.sentences import lines_with
 from tests.hostile.wrong_units import GPUS, cases, right, table, times
 from tests.measured.refit_synthetic import refit, synthetic_points
 
@@ -99,37 +99,37 @@ def test_better_is_never_said_of_a_refit_that_stays_far_off():
     assert "predicted better" not in sentence(answer)
 
 
-def test_a_refit_that_the_data_speak_against_is_written_only_by_force(tmp_path: Path, run, said):
+def test_a_refit_that_the_data_speak_against_is_written_only_by_force(tmp_path: Path, run, golden):
     bad = tmp_path / "bad.csv"
     out = tmp_path / "my.refit"
     bad.write_bytes(table(("tpot_s",), times("tpot_s", GPUS), GPUS))
     code, text, error = run("fit", str(bad), "--output", str(out))
     assert code == 2
-    said(not_written=lines_with(error, "is not"))
-    said(number_gpus=lines_with(error, "number of"))
-    said(rejected_checks=lines_with(text, "rejected by"))
+    golden(not_written=lines_with(error, "is not"))
+    golden(number_gpus=lines_with(error, "number of"))
+    golden(rejected_checks=lines_with(text, "rejected by"))
     assert not out.exists()
     code, text, _ = run("fit", str(bad), "--output", str(out), "--force")
     assert code == 0
     assert out.read_text(encoding="utf-8").startswith("on=h200-sxm/vllm")
 
 
-def test_a_refit_that_ends_at_a_bound_has_that_against_it(said):
+def test_a_refit_that_ends_at_a_bound_has_that_against_it(golden):
     answer = refit(synthetic_points((1, 2, 4, 8, 16), (1, 3, 5), truth={"launch": 40.0}))
-    said(ended_their=[text for text in answer.reasons_against if "Ended at" in text])
+    golden(ended_their=[text for text in answer.reasons_against if "Ended at" in text])
 
 
-def test_a_refit_that_brings_nothing_says_so_and_has_nothing_against_it(said):
+def test_a_refit_that_brings_nothing_says_so_and_has_nothing_against_it(golden):
     answer = refit(synthetic_points((1, 2, 4, 8, 16), (1, 3, 5), noise=0.02))
     assert answer.reasons_against == ()
     assert answer.own_errors.agrees_already
-    said(shipped_constants=lines_with(sentence(answer), "The shipped"))
+    golden(shipped_constants=lines_with(sentence(answer), "The shipped"))
 
 
-def test_a_factor_on_all_times_moves_the_baseline_step_further_than_an_engine_explains(said):
+def test_a_factor_on_all_times_moves_the_baseline_step_further_than_an_engine_explains(golden):
     frame = synthetic_points((1, 4, 16, 64), (0, 1, 3), quantity="tpot_s", hardware_id="mi300x")
     answer = refit(frame.assign(tpot_s=1.6 * frame["tpot_s"]))
-    said(baseline_step=[text for text in answer.reasons_against if "The baseline" in text])
+    golden(baseline_step=[text for text in answer.reasons_against if "The baseline" in text])
     assert np.median(answer.baseline.moves) > MAX_BASELINE_MOVE
     at = answer.baseline.furthest
     assert f"{1e3 * answer.baseline.after_s[at]:.3g} ms" in sentence(answer)

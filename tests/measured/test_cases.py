@@ -10,7 +10,7 @@ import pytest
 from advisor.measured.ingest.read import read_upload
 from advisor.measured.ingest.remap import own_headers
 from advisor.measured.ingest.rows import combine, complete, with_baselines
-from tests.golden.said import lines_with
+from tests.golden.sentences import lines_with
 
 CASES = Path(__file__).parents[3] / "shared" / "cases"
 pytestmark = pytest.mark.skipif(not CASES.is_dir(), reason="the cases lie beside the project")
@@ -48,14 +48,14 @@ def test_of_two_counterless_runs_the_one_that_streams_single_tokens_is_the_basel
     assert both["speedup"].tolist()[1] == pytest.approx(0.89, abs=0.005)
 
 
-def test_an_untidy_table_is_read_row_by_row(said):
+def test_an_untidy_table_is_read_row_by_row(golden):
     result = result_of("untidy.csv", gpu_count=1)
     assert (result.rows_kept, result.rows_refused) == (10, 1)
     assert result.frame["draft_tokens_k"].tolist() == [0, 0, 0, 0, 2, 2, 2, 4, 4, 4]
     assert result.frame["tpot_s"].iloc[0] == pytest.approx(0.00792)
     assert result.frame["output_tok_per_s"].iloc[0] == 1010.5
     assert result.rejects["line"].tolist() == [11]
-    said(line_left=lines_with(result.warnings, "line 16"))
+    golden(line_left=lines_with(result.warnings, "line 16"))
 
 
 def test_concurrency_and_a_statistic_behind_a_name_are_understood():
@@ -65,12 +65,12 @@ def test_concurrency_and_a_statistic_behind_a_name_are_understood():
     assert frame["output_tok_per_s"].tolist() == [123.91, 492.88]
 
 
-def test_of_two_quantities_for_each_k_the_time_per_token_is_read_and_said(said):
+def test_of_two_quantities_for_each_k_the_time_per_token_is_read_and_said(golden):
     result = result_of("wide.csv", gpu_count=1, drafter="eagle3")
     assert result.rows_kept == 24
     assert sorted(set(result.frame["draft_tokens_k"])) == [1, 2, 3, 5]
     assert set(result.frame["metric"]) == {"tpot_ms"}
-    said(prefer_output=lines_with(result.derived, "--prefer output_tok_per_s"))
+    golden(prefer_output=lines_with(result.derived, "--prefer output_tok_per_s"))
     data = (CASES / "wide.csv").read_bytes()
     preferred = read_upload("wide.csv", data, {"prefer": "output_tok_per_s"}).result
     assert set(preferred.frame["metric"]) == {"output_tok_per_s"}

@@ -26,7 +26,7 @@ from advisor.physics.acceptance import parse_acceptance
 from advisor.predict.scenario import build_scenario
 from advisor.prediction import AdvisorError
 from tests.command_line import Run
-from tests.golden.said import Said, lines_with
+from tests.golden.sentences import Golden, lines_with
 
 
 def scrape(
@@ -85,20 +85,20 @@ def test_the_scenario_text_gives_back_the_engine_s_accepted_length(counts: list[
     )  # four digits a probability
 
 
-def test_engines_are_summed(said: Said) -> None:
+def test_engines_are_summed(golden: Golden) -> None:
     text = scrape(1_000, [900, 500]) + scrape(3_000, [1_500, 700], engine=1)
     found = read_acceptance_file("m", text.encode())
     assert found.conditional == pytest.approx((0.6, 0.5))
-    said(engines_are=lines_with(found.warnings, "2 engines"))
+    golden(engines_are=lines_with(found.warnings, "2 engines"))
 
 
-def test_two_scrapes_give_what_was_counted_between_them(said: Said) -> None:
+def test_two_scrapes_give_what_was_counted_between_them(golden: Golden) -> None:
     before = scrape(5_000, [100, 50])
     after = scrape(15_000, [8_100, 4_050]) + scrape(10_000, [8_000, 4_000], engine=1)
     found = read_acceptance_file("after", after.encode(), ("before", before.encode()))
     assert found.conditional == pytest.approx((0.8, 0.5))
     assert found.n_drafts == 20_000
-    said(after_since=lines_with(found.source, "after since"))
+    golden(after_since=lines_with(found.source, "after since"))
 
 
 def test_a_restarted_server_and_swapped_scrapes_are_told() -> None:
@@ -125,10 +125,10 @@ def test_the_sampling_error_is_that_of_independent_rounds() -> None:
 
 
 def test_rounds_that_drafted_fewer_tokens_are_told_and_positions_never_reached_are_zero(
-    said: Said,
+    golden: Golden,
 ) -> None:
     found = read_acceptance_file("m", scrape(10_000, [6_000, 2_000], proposed=15_000).encode())
-    said(drafted_tokens=lines_with(found.warnings, "drafted 1.50"))
+    golden(drafted_tokens=lines_with(found.warnings, "drafted 1.50"))
     found = read_acceptance_file("m", scrape(10_000, [5_000, 0, 0]).encode())
     assert found.conditional == (0.5, 0, 0)
     lengths = found.accepted_lengths(4)
@@ -155,7 +155,7 @@ def test_label_values_may_hold_commas_braces_and_escaped_quotes() -> None:
 
 
 def test_the_command_prints_a_text_that_a_scenario_takes(
-    run: Run, tmp_path: Path, said: Said
+    run: Run, tmp_path: Path, golden: Golden
 ) -> None:
     before = tmp_path / "before.txt"
     after = tmp_path / "after.txt"
@@ -163,7 +163,7 @@ def test_the_command_prints_a_text_that_a_scenario_takes(
     after.write_text(scrape(10_100, [8_010, 4_005]))
     code, out, _ = run("acceptance", before, after, "--k-max", 4)
     assert code == 0
-    said(use_it=lines_with(out, "To use"))
+    golden(use_it=lines_with(out, "To use"))
     assert out.count("last probability held") == 2
     code, out, _ = run("acceptance", before, after, "--k-max", 4, "--json")
     answer = json.loads(out)

@@ -12,7 +12,7 @@ from advisor.cli.measured_files import values_of
 from advisor.measured.ingest.read import read_upload
 from advisor.measured.ingest.rows import combine, complete
 from advisor.prediction import AdvisorError
-from tests.golden.said import lines_with
+from tests.golden.sentences import lines_with
 
 
 def client(tpot_ms: float, itl_ms: float, model: str = "openai/gpt-oss-120b"):
@@ -37,10 +37,10 @@ def drafts(*tables) -> list[float | None]:
     return [None if value != value else float(value) for value in k.astype(float)]
 
 
-def test_a_run_of_single_tokens_beside_one_of_several_is_the_baseline(said):
+def test_a_run_of_single_tokens_beside_one_of_several_is_the_baseline(golden):
     assert drafts(client(10.0, 10.1), client(8.0, 16.0)) == [0.0, None]
     notes = combine([client(10.0, 10.1), client(8.0, 16.0)]).result.derived
-    said(draft_tokens=lines_with(notes, "draft_tokens_k 0"))
+    golden(draft_tokens=lines_with(notes, "draft_tokens_k 0"))
 
 
 @pytest.mark.parametrize(

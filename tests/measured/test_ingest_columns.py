@@ -43,7 +43,7 @@ from advisor.measured.ingest.upload import (
 from advisor.prediction import AdvisorError
 from advisor.text import RENAMED
 from tests.golden import formats_page
-from tests.golden.said import lines_with
+from tests.golden.sentences import lines_with
 
 HEAD = "hardware_id,model_id,engine,batch_size,draft_tokens_k,accepted_length,tpot_ms"
 GOOD = "h200-sxm,m,vllm,4,3,2.5,10"
@@ -140,12 +140,12 @@ def test_rules_across_columns_refuse_rows_that_contradict_themselves(head, row, 
     assert only_reject(f"{GOOD},{row}", head=f"{HEAD},{head}")["column"] == columns
 
 
-def test_swapped_columns_are_named_not_silently_exchanged_and_one_wrong_row_is_no_swap(said):
+def test_swapped_columns_are_named_not_silently_exchanged_and_one_wrong_row_is_no_swap(golden):
     result = table(*[f"{GOOD},8,128"] * 5, head=f"{HEAD},n_experts,n_active")
     assert result.rows_kept == 0
-    said(active_experts=lines_with(result.warnings, "n_active and"))
+    golden(active_experts=lines_with(result.warnings, "n_active and"))
     result = table(*["4,m,vllm,h200-sxm,3,2.5,10"] * 3)
-    said(batch_size=lines_with(result.warnings, "batch_size holds"))
+    golden(batch_size=lines_with(result.warnings, "batch_size holds"))
     rows = [f"h200-sxm,m,vllm,{batch},3,2.5,10,128,8" for batch in range(1, 6)]
     assert not table(*rows, f"{GOOD},8,128", head=f"{HEAD},n_experts,n_active").warnings
 
@@ -177,7 +177,7 @@ def test_empty_means_unknown_and_never_zero():
 
 
 def test_line_numbers_survive_comments_and_quoted_breaks_and_a_quote_that_never_closes_is_refused(
-    said,
+    golden,
 ):
     text = (
         "# "
@@ -190,7 +190,7 @@ def test_line_numbers_survive_comments_and_quoted_breaks_and_a_quote_that_never_
         "t.csv", f'{HEAD},notes\n{GOOD},a\n{GOOD},"oops\n{GOOD},c\n{GOOD},d\n'.encode()
     ).result
     assert result.rows_kept == 1
-    said(never_closed=lines_with(result.rejects["reason"].iloc[0], "never closed"))
+    golden(never_closed=lines_with(result.rejects["reason"].iloc[0], "never closed"))
 
 
 def test_short_form_asks_for_required_context_first_and_completing_checks_again():
@@ -309,13 +309,13 @@ def test_every_renamed_name_stands_in_the_table_of_renames():
         )
 
 
-def test_a_comma_that_nothing_settles_is_asked_about_and_the_answer_reads_the_rows(said):
+def test_a_comma_that_nothing_settles_is_asked_about_and_the_answer_reads_the_rows(golden):
     text = b"batch_size;draft_tokens_k;accepted_length;tpot_ms\n1;3;2.5;8,310\n8;3;2.5;12,450\n"
     open_ = read_upload("t.csv", text).result
     assert open_.rows_kept == 0
     (asked,) = open_questions(open_.rejects)
-    said(map_decimal=asked.options)
-    said(what_does=asked.text)
+    golden(map_decimal=asked.options)
+    golden(what_does=asked.text)
     for meaning, wanted in (("decimal", [0.00831, 0.01245]), ("thousands", [8.31, 12.45])):
         result = read_upload("t.csv", text, {",": meaning}).result
         assert result.frame["tpot_s"].tolist() == pytest.approx(wanted)
@@ -334,7 +334,7 @@ BARE = "batch,K,TPOT,TTFT\n1,0,4.1,80\n1,3,2.4,90\n"
 
 @pytest.mark.parametrize(("unit", "factor"), [("ms", 1e-3), ("s", 1.0), ("us", 1e-6)])
 def test_times_without_a_unit_are_asked_about_once_and_the_answer_reads_all_of_them(
-    unit, factor, said
+    unit, factor, golden
 ):
     records = [
         dict(zip(("batch", "K", "TPOT"), row, strict=True)) for row in ((1, 0, 4.1), (1, 3, 2.4))
@@ -348,13 +348,13 @@ def test_times_without_a_unit_are_asked_about_once_and_the_answer_reads_all_of_t
         found = read_upload("t", data, {"times": unit}).result
         assert open_questions(found.rejects) == ()
         assert found.frame["tpot_s"].tolist() == pytest.approx([4.1 * factor, 2.4 * factor])
-    said(which_unit=questions)
+    golden(which_unit=questions)
 
 
-def test_a_time_without_a_unit_beside_one_that_has_it_is_left_out_with_a_word(said):
+def test_a_time_without_a_unit_beside_one_that_has_it_is_left_out_with_a_word(golden):
     result = read_upload("t.csv", BARE.replace("TPOT", "TPOT (ms)").encode()).result
     assert (result.rows_kept, open_questions(result.rejects)) == (2, ())
-    said(ttft_was=lines_with(result.warnings, "'TTFT' was"))
+    golden(ttft_was=lines_with(result.warnings, "'TTFT' was"))
     with pytest.raises(AdvisorError, match="times are in ms or s or us, not 'minutes'"):
         read_upload("t.csv", BARE.encode(), {"times": "minutes"})
 

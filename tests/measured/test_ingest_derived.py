@@ -27,7 +27,7 @@ from advisor.measured.ingest.derived import (
 from advisor.measured.ingest.read import read_upload
 from advisor.measured.ingest.side_by_side import value_direction
 from advisor.predict.scenario_fields import mean_context
-from tests.golden.said import lines_with
+from tests.golden.sentences import lines_with
 
 TIMES = st.floats(1e-6, 100)
 
@@ -126,11 +126,11 @@ def test_speedup_is_a_ratio_of_rates_where_times_are_missing():
         "batch_kind",
     ],
 )
-def test_a_baseline_that_differs_in_anything_is_no_baseline(column, said):
+def test_a_baseline_that_differs_in_anything_is_no_baseline(column, golden):
     values = [1, 2] if column in ("batch_size", "tensor_parallel") else ["a", "b"]
     out, note = match_baselines(points(draft_tokens_k=[0, 3], tpot_ms=[10, 4], **{column: values}))
     assert out["speedup"].isna().all()
-    said(no_baseline=lines_with(note, "no baseline"))
+    golden(no_baseline=lines_with(note, "no baseline"))
 
 
 def test_lengths_may_differ_by_five_percent_and_the_nearest_baseline_counts():
@@ -143,7 +143,7 @@ def test_lengths_may_differ_by_five_percent_and_the_nearest_baseline_counts():
     assert speedups(frame)[2:] == pytest.approx([4.0, np.nan], nan_ok=True)
 
 
-def test_what_one_of_two_runs_leaves_open_of_the_load_contradicts_nothing(said):
+def test_what_one_of_two_runs_leaves_open_of_the_load_contradicts_nothing(golden):
     for plain, drafted in (([4096, 512], [None, None]), ([None, None], [4096, 512])):
         frame = points(
             draft_tokens_k=[0, 3],
@@ -154,7 +154,7 @@ def test_what_one_of_two_runs_leaves_open_of_the_load_contradicts_nothing(said):
         )
         out, note = match_baselines(frame)
         assert out["speedup"].tolist()[1] == pytest.approx(2.5)
-        said(does_not=lines_with(note, "does not"))
+        golden(does_not=lines_with(note, "does not"))
         assert "no baseline" not in note
         assert match_baselines(frame, unstated_fits=False)[0]["speedup"].isna().all()
     several = {
@@ -165,11 +165,11 @@ def test_what_one_of_two_runs_leaves_open_of_the_load_contradicts_nothing(said):
     assert speedups(points(draft_tokens_k=[0, 0, 3, 3], **several))[2:] == pytest.approx([2.0, 4.0])
 
 
-def test_a_row_that_leaves_open_which_of_two_loads_it_is_of_has_no_baseline(said):
+def test_a_row_that_leaves_open_which_of_two_loads_it_is_of_has_no_baseline(golden):
     frame = points(draft_tokens_k=[0, 0, 3], tpot_ms=[10, 30, 5], input_tokens=[128, 4096, None])
     out, note = match_baselines(frame)
     assert out["speedup"].isna().all()
-    said(several_runs=lines_with(note, "several runs"))
+    golden(several_runs=lines_with(note, "several runs"))
     among = {"input_tokens": [100, 100, 102, None], "output_tokens": [100, 400, 100, None]}
     assert np.isnan(
         speedups(points(draft_tokens_k=[0, 0, 0, 3], tpot_ms=[10, 30, 10, 5], **among))
@@ -215,9 +215,9 @@ def test_a_batch_of_each_rank_is_not_that_of_a_run_that_does_not_say_what_it_cou
         ),
     ],
 )
-def test_of_a_row_without_a_speedup_is_said_what_keeps_it_from_one(columns, said, unsaid):
+def test_of_a_row_without_a_speedup_is_said_what_keeps_it_from_one(columns, golden, unsaid):
     _, note = match_baselines(points(**({"draft_tokens_k": [0, 3]} | columns)))
-    assert said in note
+    assert golden in note
     assert unsaid not in note
 
 
@@ -233,19 +233,19 @@ UNLIKE = {
 }
 
 
-def test_runs_that_state_no_figure_of_one_kind_are_told_so_and_not_asked_for_lengths(said):
+def test_runs_that_state_no_figure_of_one_kind_are_told_so_and_not_asked_for_lengths(golden):
     out, note = match_baselines(points(**UNLIKE))
     assert out["speedup"].notna().tolist() == [False, False, True]
-    said(line_run=lines_with(note, "line 2"))
+    golden(line_run=lines_with(note, "line 2"))
     assert "state lengths" not in note
 
 
 def test_rows_whose_baseline_leaves_something_open_are_counted_among_those_with_a_speedup_alone(
-    said,
+    golden,
 ):
     _, note = match_baselines(points(**UNLIKE, input_tokens=[4096, None, None]))
-    said(speedup_computed=lines_with(note, "speedup computed"))
-    said(row_these=lines_with(note, "in 1"))
+    golden(speedup_computed=lines_with(note, "speedup computed"))
+    golden(row_these=lines_with(note, "in 1"))
 
 
 def test_several_equal_baselines_count_with_their_median():

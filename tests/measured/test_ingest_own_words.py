@@ -8,7 +8,7 @@ import pytest
 from advisor.measured.ingest.columns import match_header
 from advisor.measured.ingest.read import read_given, read_upload
 from advisor.prediction import AdvisorError
-from tests.golden.said import lines_with
+from tests.golden.sentences import lines_with
 
 SETUP = "hardware_id,gpu_count,model_id,engine,drafter,draft_tokens_k"
 CELLS = "h200-sxm,1,qwen3-30b-a3b,vllm,eagle3"
@@ -77,12 +77,12 @@ def test_lines_of_separators_and_comments_may_stand_before_the_header():
 
 
 @pytest.mark.parametrize("last", ["Total,,,,,,,12", "total", '"Average",,,,,,,9', "Mean,1,2,3,4"])
-def test_a_last_line_that_sums_up_is_left_out_and_said(last, said):
+def test_a_last_line_that_sums_up_is_left_out_and_said(last, golden):
     result = read_upload(
         "own.csv", f"{SETUP},batch_size,tpot_ms\n{CELLS},3,8,9\n{last}\n".encode()
     ).result
     assert (result.rows_kept, result.rows_refused) == (1, 0)
-    said(line_left=result.warnings[0])
+    golden(line_left=result.warnings[0])
 
 
 def refusal(text: str) -> str:
@@ -113,9 +113,9 @@ def test_no_command_is_offered_that_would_read_a_column_wrongly(headers, cells):
     )
 
 
-def test_a_command_that_is_offered_names_columns_of_the_file_each_once(said):
+def test_a_command_that_is_offered_names_columns_of_the_file_each_once(golden):
     text = refusal("gpu,parallel streams,gen latency per token ms\nH200,8,9.1\n")
-    said(map_parallel=lines_with(text, "--map 'parallel"))
+    golden(map_parallel=lines_with(text, "--map 'parallel"))
     assert text.count("=batch_size") == 1
 
 

@@ -17,7 +17,7 @@ from advisor.measured.ingest import upload
 from advisor.measured.ingest.read import read_unguarded, read_upload
 from advisor.measured.ingest.rows import evaluate
 from advisor.prediction import AdvisorError
-from tests.golden.said import lines_with
+from tests.golden.sentences import lines_with
 
 CSV = "hardware_id,model_id,engine,batch_size,draft_tokens_k,tpot_ms\nh200-sxm,qwen3-30b-a3b,vllm,4,0,10\n"  # noqa: E501
 
@@ -82,34 +82,34 @@ def test_text_in_windows_1252_is_read_with_a_warning():
     assert any("line 3" in warning and "1252" in warning for warning in result.warnings)
 
 
-def test_a_gzip_bomb_stops_at_the_byte_limit(monkeypatch, said):
+def test_a_gzip_bomb_stops_at_the_byte_limit(monkeypatch, golden):
     monkeypatch.setattr(upload, "MAX_BYTES", 2 * upload.MIB)
     bomb = gzip.compress(b"0" * (40 * upload.MIB))
     assert len(bomb) < upload.MIB
-    said(unpacks_more=lines_with(refusal(bomb), "unpacks to"))
-    said(
+    golden(unpacks_more=lines_with(refusal(bomb), "unpacks to"))
+    golden(
         unpacks_more_2=lines_with(
             refusal(zipped(("x.csv", b"0" * (40 * upload.MIB)))), "unpacks to"
         )
     )
 
 
-def test_byte_row_and_column_limits_are_named_in_the_refusal(monkeypatch, said):
+def test_byte_row_and_column_limits_are_named_in_the_refusal(monkeypatch, golden):
     from advisor.measured.ingest import cells
 
     monkeypatch.setattr(cells, "MAX_ROWS", 3)
-    said(more_than=lines_with(refusal(CSV + "h200-sxm,m,vllm,4,0,10\n" * 5), "more than"))
+    golden(more_than=lines_with(refusal(CSV + "h200-sxm,m,vllm,4,0,10\n" * 5), "more than"))
     monkeypatch.setattr(upload, "MAX_COLUMNS", 5)
     assert "6 columns" in refusal(CSV)
     monkeypatch.setattr(upload, "MAX_BYTES", 100)
-    said(allowed_file=lines_with(refusal("x" * 5000), "allowed for"))
+    golden(allowed_file=lines_with(refusal("x" * 5000), "allowed for"))
     monkeypatch.undo()
     monkeypatch.setattr(upload, "MAX_JSON_BYTES", 50)
     assert "JSON document" in refusal(json.dumps({"a": "b" * 100}))
 
 
-def test_a_line_beyond_the_limit_is_refused(said):
-    said(
+def test_a_line_beyond_the_limit_is_refused(golden):
+    golden(
         line_longer=lines_with(
             refusal(CSV + '"' + "x" * (upload.MAX_LINE_BYTES * 2) + '",b,c,4,0,1\n'), "line longer"
         )

@@ -20,7 +20,7 @@ from advisor.measured.ingest import rows
 from advisor.measured.ingest.read import read_upload
 from advisor.measured.ingest.rows import Measured, combine, complete, resolve_names
 from advisor.prediction import AdvisorError
-from tests.golden.said import Said, lines_with
+from tests.golden.sentences import Golden, lines_with
 
 pytestmark = pytest.mark.usefixtures("no_store")
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "ingest"
@@ -74,14 +74,14 @@ def test_two_files_combined_and_completed_are_evaluated_once(calls: Counter[str]
 
 def test_a_remapped_file_with_refused_rows_and_unknown_names_is_evaluated_once(
     calls: Counter[str],
-    said: Said,
+    golden: Golden,
 ) -> None:
     read = complete(
         named(read_upload("own.csv", OWN, COLUMNS)), {"engine": "vllm", "model_id": "qwen3-30b-a3b"}
     )
     assert not calls
     assert (read.result.rows_kept, read.result.rows_refused) == (2, 1)
-    said(row_line=lines_with(read.result.warnings[-1], "1 row"))
+    golden(row_line=lines_with(read.result.warnings[-1], "1 row"))
     assert calls == ONCE
 
 
@@ -104,7 +104,7 @@ def read(text: str, name: str = "x.csv"):
     return read_upload(name, text.encode())
 
 
-def test_rows_and_refusals_count_on_through_the_files_and_baselines_are_found_across_them(said):
+def test_rows_and_refusals_count_on_through_the_files_and_baselines_are_found_across_them(golden):
     one = read(PLAIN, "plain.csv")
     two = read(DRAFTED, "drafted.csv")
     both = combine([one, two]).result
@@ -112,7 +112,7 @@ def test_rows_and_refusals_count_on_through_the_files_and_baselines_are_found_ac
     assert both.rejects["line"].tolist() == [3, 6]
     assert (both.rows_read, both.rows_kept, both.rows_refused) == (4, 2, 2)
     assert both.frame.loc[5, "speedup"] == pytest.approx(1.25)
-    said(plain_csv=lines_with(both.derived[0], "plain"))
+    golden(plain_csv=lines_with(both.derived[0], "plain"))
     assert two.result.frame["speedup"].isna().all()
 
 
@@ -127,7 +127,7 @@ def test_the_hash_names_the_set_of_files_in_any_order_and_kernel_tables_are_not_
 
 
 def test_the_command_reads_several_files_as_one(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, said
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, golden
 ):
     for name, text in (("plain.csv", PLAIN), ("drafted.csv", DRAFTED), ("again.csv", PLAIN)):
         (tmp_path / name).write_text(text)
@@ -136,8 +136,8 @@ def test_the_command_reads_several_files_as_one(
         main(["ingest", *files, "--output", str(tmp_path / "rows.csv")])
     out = capsys.readouterr().out
     assert stopped.value.code == 0
-    said(skipped_file=lines_with(out, "skipped file"))
-    said(together_rows=lines_with(out, "together, 2"))
+    golden(skipped_file=lines_with(out, "skipped file"))
+    golden(together_rows=lines_with(out, "together, 2"))
     assert len(pd.read_csv(tmp_path / "rows.csv")) == 2
     with pytest.raises(SystemExit):
         main(["ingest", *files[:2], "--json"])

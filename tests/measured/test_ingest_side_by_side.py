@@ -20,7 +20,7 @@ from advisor.measured.ingest.side_by_side import (
 )
 from advisor.measured.points import refit_points
 from advisor.prediction import AdvisorError
-from tests.golden.said import lines_with
+from tests.golden.sentences import lines_with
 
 BATCHES = (1, 2, 4, 8, 16, 32)
 PLAIN_MS = (6.1, 6.6, 7.5, 8.9, 11.2, 14.0)
@@ -138,10 +138,10 @@ def test_a_plain_step_beside_a_whole_round_is_a_speedup_times_the_accepted_lengt
     ],
 )
 def test_a_pair_has_the_metric_the_units_and_the_guesses_of_its_headers(
-    header, metric, factors, said
+    header, metric, factors, golden
 ):
     pair = side_by_side(["batch", *header.split(",")])
-    assert (pair.plain, pair.spec, pair.metric, pair.said) == (1, 2, metric, said)
+    assert (pair.plain, pair.spec, pair.metric, pair.said) == (1, 2, metric, golden)
     assert pair.factors == pytest.approx(factors)
 
 
@@ -237,12 +237,12 @@ def test_columns_of_any_name_can_be_mapped_to_a_pair(metric):
         assert frame[column].to_numpy(float) == pytest.approx(si)
 
 
-def test_a_pair_in_a_file_that_is_not_recognised_is_named_with_what_it_lacks(said):
+def test_a_pair_in_a_file_that_is_not_recognised_is_named_with_what_it_lacks(golden):
     with pytest.raises(
         AdvisorError, match=r"off \(baseline_value\), on \(sd_value\) are understood"
     ) as refused:
         read_upload("wide.csv", b"streams,off,on\n1,6.1,3.4\n")
-    said(map_theirs=lines_with(str(refused.value), "--map theirs=ours"))
+    golden(map_theirs=lines_with(str(refused.value), "--map theirs=ours"))
     assert (
         read_upload(
             "wide.csv", b"streams,off,on\n1,6.1,3.4\n", columns={"streams": "batch_size"}

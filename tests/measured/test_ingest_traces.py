@@ -16,7 +16,7 @@ from advisor.measured.ingest.traces import LayerCounts, read_power_log, read_tra
 from advisor.physics.routing_trace import fit_sequences
 from advisor.prediction import AdvisorError
 from advisor.profiling.routing_draw import Routing, draw_routing
-from tests.golden.said import Said, lines_with
+from tests.golden.sentences import Golden, lines_with
 
 N = 64
 K = 4
@@ -137,11 +137,11 @@ def test_bytes_that_fit_all_layers_and_those_that_route_are_read_by_their_zeros(
 
 
 @pytest.mark.parametrize("counts", [LayerCounts(routed=3), LayerCounts(routed=2, every=3)])
-def test_three_axes_with_the_models_layers_in_the_middle_are_one_request(counts, said):
+def test_three_axes_with_the_models_layers_in_the_middle_are_one_request(counts, golden):
     """vLLM's array of one request must not pass for one layer of many short sequences."""
     files = [(f"{number}.npy", npy(ids.astype(np.uint8))) for number, ids in enumerate(IDS)]
     trace = read_traces(files, counts)
-    said(one_sequence=trace.layout)
+    golden(one_sequence=trace.layout)
     assert_same(trace)
     with pytest.raises(AdvisorError, match="several files can be given together"):
         fit_sequences(read_trace(*files[0], counts).sequences, 16)
@@ -288,11 +288,11 @@ def of_gpus(*levels: list[float]) -> bytes:
     return (HEAD + "".join(lines)).encode()
 
 
-def test_a_gpu_that_stood_still_is_left_out_and_told(said: Said) -> None:
+def test_a_gpu_that_stood_still_is_left_out_and_told(golden: Golden) -> None:
     for idle in (70.0, 0.0):
         log = read_power_log("a.csv", of_gpus([600.0] * 50, [idle] * 50))
         assert (log.mean_w, log.at_work, log.idle_gpus) == (600.0, ("0",), ("1",))
-        said(samples_gpu=lines_with(log.text, "50 samples"))
+        golden(samples_gpu=lines_with(log.text, "50 samples"))
 
 
 def test_a_run_that_took_little_of_the_log_is_found() -> None:

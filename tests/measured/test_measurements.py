@@ -26,7 +26,7 @@ from advisor.measured.sweep_fit import fit_sweep
 from advisor.prediction import AdvisorError
 from advisor.profiles import MEASUREMENTS
 from studies.published import read_numbers
-from tests.golden.said import Said, lines_with
+from tests.golden.sentences import Golden, lines_with
 from tests.measured.sweep_fixture import (
     ACTIVATION_BANDWIDTH,
     BANDWIDTH,
@@ -123,7 +123,7 @@ def test_empty_cells_are_missing_and_columns_of_numbers_are_numbers() -> None:
     assert points["draft_tokens_k"].max() > 1
 
 
-def test_publications_reserved_for_validation_are_absent(said):
+def test_publications_reserved_for_validation_are_absent(golden):
     reserved = ("2026-07-13", "AngelSlim/issues/163", "pull/1333", "MiniMax-M3.md", "glm5.1")
     for folder in FOLDERS:
         _, frame = read_dataset(folder)
@@ -131,7 +131,7 @@ def test_publications_reserved_for_validation_are_absent(said):
             assert not any(part in url for part in reserved), url
             assert "2026-08-14-dspark" not in url or folder.name == "verify_cost_curve"
     meta, _ = read_dataset(MEASUREMENTS / "verify_cost_curve")
-    said(kept_out=lines_with(meta.caveats, "kept out"))
+    golden(kept_out=lines_with(meta.caveats, "kept out"))
 
 
 def _copy(tmp_path: Path) -> Path:
@@ -152,14 +152,14 @@ def _rehash(folder: Path) -> None:
     ],
 )
 def test_a_changed_cell_is_noticed(
-    tmp_path: Path, cell: str, changed: str, said: str, hashed: bool
+    tmp_path: Path, cell: str, changed: str, golden: str, hashed: bool
 ):
     folder = _copy(tmp_path)
     data = folder / "data.csv"
     data.write_text(data.read_text(encoding="utf-8").replace(cell, changed, 1), encoding="utf-8")
     if hashed:
         _rehash(folder)
-    with pytest.raises(AdvisorError, match=said):
+    with pytest.raises(AdvisorError, match=golden):
         read_dataset(folder)
 
 
@@ -222,12 +222,14 @@ def damaged(folder: Path, old: str, new: str) -> str:
     return str(caught.value)
 
 
-def test_damage_to_a_sweep_is_named_with_file_line_and_column(tmp_path: Path, said: Said) -> None:
-    said(line_column=lines_with(damaged(write_sweep(tmp_path / "a"), "0.01", "fast"), "line 2"))
-    said(line_column_2=lines_with(damaged(write_sweep(tmp_path / "b"), "0.01", "inf"), "line 2"))
+def test_damage_to_a_sweep_is_named_with_file_line_and_column(
+    tmp_path: Path, golden: Golden
+) -> None:
+    golden(line_column=lines_with(damaged(write_sweep(tmp_path / "a"), "0.01", "fast"), "line 2"))
+    golden(line_column_2=lines_with(damaged(write_sweep(tmp_path / "b"), "0.01", "inf"), "line 2"))
     assert "unknown kernels" in damaged(write_sweep(tmp_path / "c"), "kernel,", "kernels,")
     text = damaged(write_sweep(tmp_path / "d"), ",ok,", ",error,")
-    said(meta_yaml=lines_with(text, "meta"))
+    golden(meta_yaml=lines_with(text, "meta"))
     broken = write_sweep(tmp_path / "e", status="splendid")
     with pytest.raises(AdvisorError, match="status"):
         read_sweep(broken)
@@ -236,7 +238,7 @@ def test_damage_to_a_sweep_is_named_with_file_line_and_column(tmp_path: Path, sa
         read_sweep(broken)
 
 
-def test_a_fit_finds_the_constants_the_rows_were_made_with(tmp_path: Path, said: Said) -> None:
+def test_a_fit_finds_the_constants_the_rows_were_made_with(tmp_path: Path, golden: Golden) -> None:
     fit = fitted(tmp_path, sweep_rows())
     record = fit.record
     assert record.value("t0_s") == pytest.approx(T0_S, rel=0.05)
@@ -253,7 +255,7 @@ def test_a_fit_finds_the_constants_the_rows_were_made_with(tmp_path: Path, said:
         ("layers with a shared expert", 1)
     ]
     assert fit.mean_ratio_error < 0.005
-    said(not_told=lines_with(record.message, "not told"))
+    golden(not_told=lines_with(record.message, "not told"))
 
 
 def test_the_error_on_held_out_k_is_that_of_the_noise(tmp_path: Path) -> None:

@@ -13,12 +13,12 @@ import pytest
 
 from advisor.measured.ingest.read import read_upload
 from advisor.measured.ingest.rows import combine
-from tests.golden.said import Said, lines_with
+from tests.golden.sentences import Golden, lines_with
 from tests.measured.open_runs import open_run
 
 
 def test_the_batch_of_an_open_load_is_rate_times_time_per_token_and_its_queue_is_said(
-    said: Said,
+    golden: Golden,
 ) -> None:
     result = read_upload("open.json", open_run()).result
     assert result.frame["batch_size"].iloc[0] == pytest.approx(1000 * 9e-3 * 199 / 200)
@@ -32,7 +32,7 @@ def test_the_batch_of_an_open_load_is_rate_times_time_per_token_and_its_queue_is
     closed = read_upload("open.json", open_run(max_concurrency=16, request_rate="inf")).result.frame
     assert (closed["batch_size"].iloc[0], closed["batch_kind"].iloc[0]) == (16, "max_concurrency")
     result = read_upload("open.json", open_run(mean_ttft_ms=2400.0)).result
-    said(requests_queued=lines_with(result.warnings, "requests queued"))
+    golden(requests_queued=lines_with(result.warnings, "requests queued"))
 
 
 def test_a_folder_of_open_runs_has_a_batch_for_each_file() -> None:
@@ -135,9 +135,9 @@ def test_one_run_has_one_batch_in_every_format(name: str) -> None:
     assert (closed["batch_size"], closed["batch_kind"]) == (16, "max_concurrency")
 
 
-def test_failed_requests_are_said(said: Said) -> None:
+def test_failed_requests_are_said(golden: Golden) -> None:
     failed = _block("Failed requests")("7", 16)
-    said(requests_failed=lines_with(read_upload("a.log", failed).result.warnings, "7 of"))
+    golden(requests_failed=lines_with(read_upload("a.log", failed).result.warnings, "7 of"))
     assert any(
         "3 of 203 requests" in text
         for text in read_upload("a.json", open_run(failed=3)).result.warnings

@@ -16,7 +16,7 @@ from advisor.measured.own_points import plain_sweep_of, rows_of, with_rounds
 from advisor.predict.plain_sweep import parse_sweep
 from advisor.prediction import AdvisorError
 from tests.command_line import Run
-from tests.golden.said import Said, lines_with
+from tests.golden.sentences import Golden, lines_with
 from tests.predict.test_plain_sweep import ASKED, BATCHES, with_sweep
 
 OPTIONS = (
@@ -119,20 +119,20 @@ def test_a_round_timed_beside_a_plain_step_has_the_speedup_of_its_accepted_token
     ],
 )
 def test_a_file_without_a_sweep_of_the_scenario_is_refused_with_what_was_found(
-    tmp_path: Path, text: str, said: str
+    tmp_path: Path, text: str, golden: str
 ) -> None:
     path = tmp_path / "plain.csv"
     path.write_text(text)
-    with pytest.raises(AdvisorError, match=said):
+    with pytest.raises(AdvisorError, match=golden):
         plain_sweep_of(read_measured([path]), ASKED)
 
 
 def test_advise_and_curve_take_the_file_and_say_what_it_was_used_for(
-    file: Path, run: Run, said: Said
+    file: Path, run: Run, golden: Golden
 ) -> None:
     code, out, _ = run("advise", *OPTIONS, "--batch", "128", "--plain-sweep", str(file))
     assert code == 0
-    said(plain_sweep=lines_with(" ".join(out.split()), "Your plain"))
+    golden(plain_sweep=lines_with(" ".join(out.split()), "Your plain"))
     asked = ("curve", *OPTIONS, "--batches", "128", "--k", "0")
     plain = run(*asked, *())[1]
     own = run(*asked, *("--plain-sweep", str(file)))[1]
@@ -143,5 +143,5 @@ def test_advise_and_curve_take_the_file_and_say_what_it_was_used_for(
     assert tpot[1] / tpot[0] == pytest.approx(1.25, rel=0.01)
     code, _, err = run("advise", *OPTIONS, "--tp", "2", "--plain-sweep", str(file))
     assert code == 2
-    said(batches_plain=lines_with(err, "0 batches"))
+    golden(batches_plain=lines_with(err, "0 batches"))
     assert "2 GPUs" in err

@@ -16,7 +16,7 @@ from advisor.measured.published import COLLECTIONS, FIRST_COLLECTION
 from advisor.prediction import AdvisorError
 from studies.published import point_of, points_of
 from studies.validation.outside import external_points, faster_than_reading
-from tests.golden.said import Said, lines_with
+from tests.golden.sentences import Golden, lines_with
 from tests.measured.refit_synthetic import synthetic_points
 from tests.published import judged
 
@@ -112,14 +112,14 @@ def test_a_pass_cannot_be_shorter_than_reading_its_weights_at_the_nominal_bandwi
     assert one == pytest.approx(2 * 3.0e9 / 4.8e12, rel=0.1)
 
 
-def test_a_round_faster_than_memory_is_found_and_an_ordinary_one_is_not(said: Said) -> None:
+def test_a_round_faster_than_memory_is_found_and_an_ordinary_one_is_not(golden: Golden) -> None:
     assert faster_than_reading(point_of(ROW)) == ""
-    said(
+    golden(
         printed_round=lines_with(
             faster_than_reading(point_of(ROW | {"sd_value": "24000"})), "the printed"
         )
     )
-    said(
+    golden(
         printed_plain=lines_with(
             faster_than_reading(point_of(ROW | {"baseline_value": "16000"})), "the printed"
         )
@@ -142,14 +142,14 @@ def test_rows_faster_than_memory_are_those_marked_so() -> None:
     ("factor", "said"), [(1234.5, "is 1,230 times"), (1 / 25_000, "is 1/25,000 of"), (7.5, "7.5 t")]
 )
 def test_a_factor_is_said_in_three_digits_and_never_as_a_power_of_ten(
-    factor: float, said: str
+    factor: float, golden: str
 ) -> None:
     frame = synthetic_points((1, 4, 16), (3,), quantity="tpot_s")
     frame["tpot_s"] *= factor
     points, _ = refit_points(frame)
     with pytest.raises(AdvisorError) as refused:
         check_units(points)
-    assert said in str(refused.value)
+    assert golden in str(refused.value)
 
 
 def test_a_time_is_not_suspected_to_be_of_a_round_where_plain_steps_are_off_alike() -> None:

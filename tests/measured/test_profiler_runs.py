@@ -21,7 +21,7 @@ from advisor.profiling.engine.command import _next
 from advisor.profiling.engine.plan import Plan
 from advisor.profiling.engine.runner import Outcome
 from advisor.show.words.refit import notes
-from tests.golden.said import lines_with
+from tests.golden.sentences import lines_with
 from tests.studies.test_engine_designs import write
 
 
@@ -57,7 +57,7 @@ def commands_of(text):
 
 
 @pytest.mark.parametrize("made", [False, True])
-def test_every_command_that_a_run_prints_runs_as_printed(made, tmp_path, run, monkeypatch, said):
+def test_every_command_that_a_run_prints_runs_as_printed(made, tmp_path, run, monkeypatch, golden):
     """Of rows that an engine left here (measurements/engine_cpu_2_k4), and of made ones, from where
     they lie."""
     monkeypatch.chdir(tmp_path)
@@ -84,7 +84,7 @@ def test_every_command_that_a_run_prints_runs_as_printed(made, tmp_path, run, mo
         ran.append(words := left.pop(0))
         code, out, err = run(*words)
         if words[0] == "fit" and code == 2 and not made:
-            said(force_writes=lines_with(err, "--force writes"))
+            golden(force_writes=lines_with(err, "--force writes"))
             continue
         assert code == 0, (words, err)
         assert "not predicted" not in out
@@ -121,7 +121,7 @@ def curve_of(folder):
     )
 
 
-def test_a_run_without_rows_to_fit_says_so(tmp_path, run, said):
+def test_a_run_without_rows_to_fit_says_so(tmp_path, run, golden):
     (folder,) = write(tmp_path, ("k4",))
     table = (folder / "data.csv").read_text()
     (folder / "data.csv").write_text(table.replace(",ok,", ",noisy,"))
@@ -129,30 +129,30 @@ def test_a_run_without_rows_to_fit_says_so(tmp_path, run, said):
     assert "advisor fit" not in run("ingest", folder / "data.csv")[1]
     asked = ("profile", "--engine", "vllm", "--model", folder, "--plan", "--hardware")
     assert run(*asked, "H200")[0] == 0
-    said(nosuchgpu_not=lines_with(run(*asked, "nosuchgpu")[2], "'nosuchgpu' is"))
+    golden(nosuchgpu_not=lines_with(run(*asked, "nosuchgpu")[2], "'nosuchgpu' is"))
     with pytest.raises(
         AdvisorError, match=r"0 rows can be used.*18 rows refused, not to be fitted"
     ):
         use_of_run(folder)
 
 
-def test_rows_of_another_runner_are_refitted_by_themselves(tmp_path, said):
+def test_rows_of_another_runner_are_refitted_by_themselves(tmp_path, golden):
     (folder,) = write(tmp_path, ("k4",))
     table = pd.read_csv(folder / "data.csv")
     table["runner"] = ["vllm.V1"] * 12 + ["vllm.V2"] * (len(table) - 12)
     table.to_csv(folder / "data.csv", index=False)
     others = [one.reason for one in use_of_run(folder).result.refused if "by itself" in one.reason]
     assert len(others) in range(1, 7)
-    said(runner_vllm=lines_with(others[0], "runner=vllm"))
+    golden(runner_vllm=lines_with(others[0], "runner=vllm"))
 
 
-def test_few_rows_that_others_do_not_tell_ask_for_batches_between(tmp_path, said):
+def test_few_rows_that_others_do_not_tell_ask_for_batches_between(tmp_path, golden):
     (folder,) = write(tmp_path, ("k4",))
     frame = rows_of_run(folder).result.frame
     few = frame[frame["batch_size"].isin([1, 16]) & frame["draft_tokens_k"].isin([0, 3])]
     few = few.assign(step_time_s=few["step_time_s"] * [1.0, 3.0, 0.4, 1.5])
     result = refit_chosen(select_points(few)[0])
-    said(measure_these=lines_with(" ".join(result.reasons_against), "Measure these"))
+    golden(measure_these=lines_with(" ".join(result.reasons_against), "Measure these"))
 
 
 def test_rows_carried_from_a_model_s_first_layers_say_so(tmp_path, run):

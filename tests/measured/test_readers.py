@@ -18,7 +18,7 @@ from advisor.measured.ingest.rows import combine, complete, resolve_names
 from advisor.measured.readers import FORMATS
 from advisor.prediction import AdvisorError
 from tests.golden import readers
-from tests.golden.said import lines_with
+from tests.golden.sentences import lines_with
 from tests.measured.open_runs import open_run
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "ingest"
@@ -93,7 +93,7 @@ def forward_case(name: str, **rank: object) -> dict[str, object]:
 
 
 def test_a_forward_case_with_its_drafter_is_refused_and_one_named_per_rank_counts_its_requests(
-    said,
+    golden,
 ):
     cases = [
         forward_case("verify", timing_scope="target_only"),
@@ -108,7 +108,7 @@ def test_a_forward_case_with_its_drafter_is_refused_and_one_named_per_rank_count
     assert named.frame["batch_kind"].tolist() == ["requests_per_rank"]
     other = read([forward_case("verify")])
     assert other.frame["batch_kind"].tolist() == ["batch"]
-    said(data_parallel=lines_with(other.derived, "data-parallel"))
+    golden(data_parallel=lines_with(other.derived, "data-parallel"))
 
 
 def test_vllm_latency_and_throughput_give_a_rate_once_the_lengths_are_known():
@@ -234,10 +234,10 @@ def test_inferencex_rates_are_scaled_to_all_gpus_and_held_to_their_range():
         ),
     ],
 )
-def test_inferencex_attention_groups_and_decode_workers_share_the_batch(said, placed):
+def test_inferencex_attention_groups_and_decode_workers_share_the_batch(golden, placed):
     records = json.loads((FOLDER / "inferencex_constructed.json").read_text())
     sizes = {"tp": 8, "ep": 8, "decode_tp": 8, "decode_ep": 8}
-    row = read([records[0] | sizes | said]).frame.iloc[0]
+    row = read([records[0] | sizes | golden]).frame.iloc[0]
     names = ("gpu_count", "tensor_parallel", "expert_parallel", "data_parallel")
     assert [None if pd.isna(row[name]) else int(row[name]) for name in names] == placed
 
@@ -274,15 +274,15 @@ def test_a_model_s_name_means_the_profile_with_its_dimensions_before_a_shorter_i
         ("Qwen3-30B-A3B-speculator.eagle3", "", None, "not known as a checkpoint"),
     ],
 )
-def test_a_format_in_a_model_s_name_fills_an_empty_cell_and_is_said(name, given, expected, said):
+def test_a_format_in_a_model_s_name_fills_an_empty_cell_and_is_said(name, given, expected, golden):
     text = f"model_id,hardware_id,batch_size,tpot_s,weight_dtype\n{name},h200-sxm,8,0.01,{given}\n"
     result = resolve_names(read_upload("points.csv", text.encode())).result
     assert list(result.frame["model_id"]) == ["qwen3-30b-a3b"]
     cells = result.frame["weight_dtype"]
     assert (list(cells) == [expected]) if expected else cells.isna().all()
     told = [note for note in result.derived if name in note]
-    assert len(told) == bool(said)
-    assert not said or said in told[0]
+    assert len(told) == bool(golden)
+    assert not golden or golden in told[0]
 
 
 def test_what_a_name_says_stands_once_with_its_files_whenever_the_files_are_joined():
@@ -338,7 +338,7 @@ def steps(*groups: tuple[int, int, int, float], **said: object) -> bytes:
     ).encode()
 
 
-def test_a_log_of_steps_takes_the_median_and_leaves_out_what_is_no_decoding(said):
+def test_a_log_of_steps_takes_the_median_and_leaves_out_what_is_no_decoding(golden):
     text = steps(
         (3, 4, 16, 10.0),
         (3, 4, 16, 30.0),
@@ -355,18 +355,18 @@ def test_a_log_of_steps_takes_the_median_and_leaves_out_what_is_no_decoding(said
         pytest.approx(0.012),
     )
     assert len(result.frame) == 1
-    said(fewer_than=lines_with(result.rejects["reason"].iloc[0], "fewer than"))
+    golden(fewer_than=lines_with(result.rejects["reason"].iloc[0], "fewer than"))
     assert any(
         "6 steps whose sequences differ in K" in note and "2 steps idle" in note
         for note in result.derived
     )
 
 
-def decode(batch: int, rate: float, said: str = "", rank: str = "TP0", tokens: int = 4000) -> str:
+def decode(batch: int, rate: float, golden: str = "", rank: str = "TP0", tokens: int = 4000) -> str:
     """A line of SGLang 0.5's scheduler."""
     return (
         f"[2026-11-20 10:00:00 {rank}] Decode batch, #running-req: {batch}, #token: {tokens}, "
-        f"token usage: 0.10, {said}cuda graph: True, gen throughput (token/s): {rate}, "
+        f"token usage: 0.10, {golden}cuda graph: True, gen throughput (token/s): {rate}, "
         "#queue-req: 0"
     )
 
@@ -380,7 +380,9 @@ PROMPT = "[2026-11-20 10:00:00 TP0] Prefill batch, #new-seq: 1, #new-token: 100,
 ROUND = "accept len: 2.00, accept rate: 0.33, "
 
 
-def test_an_sglang_log_gives_rounds_by_batch_and_leaves_out_what_prompts_or_departures_touch(said):
+def test_an_sglang_log_gives_rounds_by_batch_and_leaves_out_what_prompts_or_departures_touch(
+    golden,
+):
     text = [
         SERVER,
         PROMPT,
@@ -404,8 +406,8 @@ def test_an_sglang_log_gives_rounds_by_batch_and_leaves_out_what_prompts_or_depa
         2,
     )
     assert (row["context_tokens"], row["captured"], row["accepted_length_same_run"]) == (1000, 1, 1)
-    said(lines_after=lines_with(result.derived, "2 lines"))
-    said(fewer_than=lines_with(result.rejects["reason"].iloc[0], "fewer than"))
+    golden(lines_after=lines_with(result.derived, "2 lines"))
+    golden(fewer_than=lines_with(result.rejects["reason"].iloc[0], "fewer than"))
 
 
 def test_an_sglang_log_of_several_ranks_counts_the_batch_of_all():
@@ -425,8 +427,8 @@ def test_an_sglang_log_of_several_ranks_counts_the_batch_of_all():
         ([decode(4, 10.0, rank=f"DP{i} TP0").encode() for i in (0, 0, 0, 0, 1)], "mixes 2 engines"),
     ],
 )
-def test_a_log_without_decoding_of_one_engine_says_so(lines, said):
-    with pytest.raises(AdvisorError, match=said):
+def test_a_log_without_decoding_of_one_engine_says_so(lines, golden):
+    with pytest.raises(AdvisorError, match=golden):
         read_upload("server.log", b"\n".join(lines))
 
 

@@ -15,7 +15,7 @@ from advisor.measured.readers import FORMATS
 from advisor.measured.readers.base import version_of_image
 from advisor.measured.readers.sglang import speculation_of
 from advisor.prediction import AdvisorError
-from tests.golden.said import Said, lines_with
+from tests.golden.sentences import Golden, lines_with
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "ingest"
 TRIMMED = json.loads((FOLDER / "vllm_serve_trimmed_constructed.json").read_text())
@@ -38,14 +38,14 @@ def test_a_block_behind_quotation_marks_or_cut_below_its_title_is_read() -> None
         read_upload("paste", lines[0].encode())
 
 
-def test_warm_up_records_of_aiperf_are_left_out(said: Said) -> None:
+def test_warm_up_records_of_aiperf_are_left_out(golden: Golden) -> None:
     lines = [
         json.loads(line)
         for line in (FOLDER / "aiperf_0.13.0_reduced.jsonl").read_text().splitlines()
     ]
     lines[0]["metadata"]["benchmark_phase"] = "warmup"
     result = read_upload("x", "\n".join(map(json.dumps, lines)).encode()).result
-    said(warm_up=lines_with(result.derived, "warm-up"))
+    golden(warm_up=lines_with(result.derived, "warm-up"))
 
 
 def test_separate_decode_nodes_count_their_own_gpus_and_no_shared_rate() -> None:
@@ -131,11 +131,11 @@ def test_a_mapping_adds_to_what_a_tool_s_reader_takes_and_wins_over_it() -> None
     assert mapped["tpot_s"].tolist() == pytest.approx([0.0041])
 
 
-def test_a_stated_name_is_overridden_its_format_kept_and_both_said(said: Said) -> None:
+def test_a_stated_name_is_overridden_its_format_kept_and_both_said(golden: Golden) -> None:
     result = read(TRIMMED, model_id="qwen3-235b-a22b")
     assert result.frame["model_id"].tolist() == ["qwen3-235b-a22b"]
     assert result.frame["weight_dtype"].tolist() == ["fp8"]
-    said(qwen_qwen=lines_with(result.derived, "'Qwen"))
+    golden(qwen_qwen=lines_with(result.derived, "'Qwen"))
     assert read(TRIMMED, batch_size=99).frame["batch_size"].tolist() == [
         16
     ]  # a number that the file states stays
@@ -144,11 +144,11 @@ def test_a_stated_name_is_overridden_its_format_kept_and_both_said(said: Said) -
     assert lines_with(unknown.warnings, "fits no") == []
 
 
-def test_a_served_name_gives_way_to_the_tokenizer_that_names_the_model(said: Said) -> None:
+def test_a_served_name_gives_way_to_the_tokenizer_that_names_the_model(golden: Golden) -> None:
     path = "/root/.cache/huggingface/hub/models--deepseek-ai--DeepSeek-R1/snapshots/4236a6af538feda4548e"  # noqa: E501
     result = read(TRIMMED | {"model_id": "r1-prod", "tokenizer_id": path})
     assert result.frame["model_id"].tolist() == ["deepseek-v3"]
-    said(model_id=lines_with(result.derived, "model_id taken"))
+    golden(model_id=lines_with(result.derived, "model_id taken"))
     assert read(TRIMMED | {"model_id": "r1-prod"}).frame["model_id"].tolist() == ["r1-prod"]
 
 

@@ -12,7 +12,7 @@ from advisor.measured.multipliers import multiplier_prior
 from advisor.measured.observations import joined
 from advisor.measured.points import Reread, as_read, refit_points
 from advisor.measured.readings import LEAST_GAIN, MAX_LEFT_OUT, _readings, rivals
-from tests.golden.said import lines_with
+from tests.golden.sentences import lines_with
 from tests.measured.refit_synthetic import synthetic_points
 
 BATCHES = (1, 4, 16, 64, 128)
@@ -87,7 +87,9 @@ def asked(batches, shape):
     return {one.question for one in _readings(refit_points(rows)[0])}
 
 
-def test_a_batch_is_asked_about_only_where_the_rows_leave_it_possible_and_the_reason_is_said(said):
+def test_a_batch_is_asked_about_only_where_the_rows_leave_it_possible_and_the_reason_is_said(
+    golden,
+):
     assert not [
         text
         for text in asked((1, 8, 64), lambda batch: 92 * batch**0.7)
@@ -101,7 +103,7 @@ def test_a_batch_is_asked_about_only_where_the_rows_leave_it_possible_and_the_re
         n for n in (4, 16) if f"Did the server run no more than {n} sequences at once?" in capped
     ] == [16]
     (found,) = heard(frame().assign(batch_size=frame()["batch_size"] / 4.0))
-    said(asked_because=lines_with(found.text, "Asked because"))
+    golden(asked_because=lines_with(found.text, "Asked because"))
 
 
 def test_a_batch_that_copies_share_leaves_each_its_part():
@@ -117,11 +119,11 @@ def test_a_batch_that_copies_share_leaves_each_its_part():
         assert sorted(each) == sorted(batches / copies)
 
 
-def test_an_engine_that_stops_drafting_at_a_large_batch_is_asked_about(said):
+def test_an_engine_that_stops_drafting_at_a_large_batch_is_asked_about(golden):
     rows = synthetic_points(
         (1, 2, 4, 8, 16, 32, 64, 128), (0, 2, 5), truth=TRUTH, noise=0.02, quantity="tpot_s"
     )
     plain = rows["tpot_s"].where(rows["draft_tokens_k"] == 0).ffill()
     off = rows["batch_size"] >= 16
     (found,) = heard(rows.assign(tpot_s=rows["tpot_s"].mask(off, plain)))
-    said(did_engine=found.question)
+    golden(did_engine=found.question)

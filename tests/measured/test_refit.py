@@ -37,7 +37,7 @@ from advisor.predict.prefill import prefill_per_token_s
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
 from advisor.show.words.refit import notes, sentence
-from tests.golden.said import Said, lines_with
+from tests.golden.sentences import Golden, lines_with
 from tests.measured.refit_synthetic import refit, synthetic_points
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -120,14 +120,14 @@ def test_five_points_of_pure_noise_do_not_wreck_a_right_model(grid):
     assert max(worst) < 0.15
 
 
-def test_an_outlier_is_set_aside_with_its_line_and_does_not_change_the_rest(said):
+def test_an_outlier_is_set_aside_with_its_line_and_does_not_change_the_rest(golden):
     clean = synthetic_points(BATCHES, truth={"round_host": 3.0}, noise=0.02)
     spoilt = clean.copy()
     spoilt.loc[10, "speedup"] *= 2.5
     result = refit(spoilt)
     expected = refit(clean.drop(index=10))
     assert [item.line for item in result.outliers] == [10]
-    said(all_other=lines_with(result.outliers[0].reason, "all other"))
+    golden(all_other=lines_with(result.outliers[0].reason, "all other"))
     assert "line 10" in sentence(result)
     assert [item.factor for item in result.parameters] == pytest.approx(
         [item.factor for item in expected.parameters], rel=1e-3
@@ -328,7 +328,7 @@ def test_a_scenario_refuses_a_refit_of_another_accelerator_and_text_that_is_none
             advise(Scenario(acceptance="2.4@3", refit=wrong))
 
 
-def test_an_old_engine_is_judged_against_its_own_vintage_and_refitted_by_itself(said):
+def test_an_old_engine_is_judged_against_its_own_vintage_and_refitted_by_itself(golden):
     old = synthetic_points((1, 4, 16), (3,), engine_version="0.9.2", date="2026-06-01")
     new = synthetic_points((1, 4, 16, 32), (3,), engine_version="v0.20.1rc1")
     frame = pd.concat([old, new])
@@ -339,7 +339,7 @@ def test_an_old_engine_is_judged_against_its_own_vintage_and_refitted_by_itself(
     assert by_class == {name: class_costs(name)["host_per_round_s"] for name in by_class}
     result = refit(frame)
     assert (result.engine_class, result.n_points) == ("vllm", 4)
-    said(vllm_synchronous=lines_with(result.refused[0].reason, "vllm"))
+    golden(vllm_synchronous=lines_with(result.refused[0].reason, "vllm"))
     result = refit(old)
     setup = load_setup(Scenario(acceptance="2.4@3", refit=write_adjustment(adjustment_of(result))))
     after = {item.name: item.after for item in result.parameters}
@@ -370,12 +370,12 @@ def test_errors_are_of_all_values_and_apart_by_kind() -> None:
     assert sentence(found).endswith(said)
 
 
-def test_rows_without_drafts_name_no_drafter(said: Said) -> None:
+def test_rows_without_drafts_name_no_drafter(golden: Golden) -> None:
     frame = synthetic_points((1, 4, 16), (0,), quantity="tpot_s")
     found = refit(frame)
     assert set(found.rows["drafter"]) == {"none"}
     (group,) = curve_groups(found)
-    said(qwen_without=curve_name(*group))
+    golden(qwen_without=curve_name(*group))
     assert len(before_after(refit_points(frame)[0], found, group).points) == 3
 
 
@@ -389,7 +389,9 @@ def test_what_the_rows_determine_is_carried_by_the_text_of_a_refit() -> None:
         parse_adjustment(write_adjustment(found).replace("learnt=", "learnt=magic/"))
 
 
-def test_fifty_runs_of_each_setting_move_constants_as_far_as_their_mean_does(said: Said) -> None:
+def test_fifty_runs_of_each_setting_move_constants_as_far_as_their_mean_does(
+    golden: Golden,
+) -> None:
     once = synthetic_points(BATCHES, truth={"round_host": 3.0}, noise=0.02)
     rng = np.random.default_rng(3)
     runs = [
@@ -405,5 +407,5 @@ def test_fifty_runs_of_each_setting_move_constants_as_far_as_their_mean_does(sai
     for many, one in zip(found.parameters, alone.parameters, strict=True):
         assert np.log(many.factor) == pytest.approx(np.log(one.factor), abs=0.5 * one.log_stderr)
         assert many.log_stderr == pytest.approx(one.log_stderr, rel=0.1)
-    said(each_counts=lines_with(notes(found), "each counts"))
+    golden(each_counts=lines_with(notes(found), "each counts"))
     assert alone.repeats is None

@@ -8,7 +8,7 @@ import pytest
 from advisor.measured.ingest.read import read_upload
 from advisor.measured.refit import refit_chosen, select_points
 from advisor.show.words.refit import notes
-from tests.golden.said import lines_with
+from tests.golden.sentences import lines_with
 from tests.measured.refit_synthetic import synthetic_points
 
 BATCHES = (1, 4, 16, 64, 128)
@@ -59,12 +59,12 @@ def test_a_file_that_says_its_prompts_were_cached_is_not_read_otherwise():
     assert result.prompts is None
 
 
-def test_residuals_that_follow_the_batch_are_a_remark_and_no_reason(said):
+def test_residuals_that_follow_the_batch_are_a_remark_and_no_reason(golden):
     frame = synthetic_points(
         (1, 2, 4, 8, 16, 32, 64, 128), (0, 1, 3), quantity="tpot_s", noise=0.003
     )
     bent = 1.0 + 0.12 * np.exp(-((np.log2(frame["batch_size"].astype(float)) - 4.0) ** 2) / 3.0)
     result = refit_of_file(frame.assign(tpot_s=frame["tpot_s"] * bent))
     assert result.bend is not None
-    said(what_left=lines_with(" ".join(notes(result)), "What is"))
+    golden(what_left=lines_with(" ".join(notes(result)), "What is"))
     assert lines_with(result.reasons_against, "follows the") == []

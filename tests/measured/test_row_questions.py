@@ -8,7 +8,7 @@ import pytest
 from advisor.measured.points import published_rows
 from advisor.measured.row_questions import ALPHA_SPREAD, question_of
 from advisor.predict.curve import curve_for
-from tests.golden.said import Said, lines_with
+from tests.golden.sentences import Golden, lines_with
 from tests.measured.test_points import ROW
 
 
@@ -145,10 +145,10 @@ def test_an_accepted_length_that_a_row_lacks_is_carried_to_its_kind_of_text(
     assert wider == (found.accepted_length[3] != plain.accepted_length[3]) == bool(carried_from)
 
 
-def test_an_unknown_kind_of_text_is_said_and_carries_nothing(said: Said) -> None:
+def test_an_unknown_kind_of_text_is_said_and_carries_nothing(golden: Golden) -> None:
     question = question_of(UNCOUNTED | {"task": "poems"})
     assert question.scenario.task is None
-    said(poems_none=lines_with(question.assumed, "'poems' is"))
+    golden(poems_none=lines_with(question.assumed, "'poems' is"))
 
 
 def test_a_round_that_emits_one_token_accepts_nothing() -> None:

@@ -39,7 +39,7 @@ from advisor.measured.store_tables import (
     kernel_files,
 )
 from advisor.prediction import AdvisorError
-from tests.golden.said import lines_with
+from tests.golden.sentences import lines_with
 from tests.measured.store_package import add_table, fake_package, measured_moe, moe_rows
 
 
@@ -199,12 +199,12 @@ def test_impossible_latencies_are_dropped_and_counted_by_reason(
     assert kernels == {"latency is not positive": 2, "latency is not a finite number": 2}
 
 
-def test_a_row_without_its_shape_is_dropped(store_path: Path, package: KernelPackage, said):
+def test_a_row_without_its_shape_is_dropped(store_path: Path, package: KernelPackage, golden):
     rows = [*moe_rows([0.1]), *moe_rows([0.2], hidden_size=None)]
     add_table(package.systems.parent, "l40s/moe/vllm/1.0", "moe_perf", rows)
     build(store_path, kernels=package)
     with open_store(store_path) as store:
-        said(no_hidden=lines_with(set(dropped_rows(store)["reason"]), "no hidden_size"))
+        golden(no_hidden=lines_with(set(dropped_rows(store)["reason"]), "no hidden_size"))
 
 
 def test_the_database_itself_refuses_infinity_and_nan(tmp_path: Path):
@@ -263,12 +263,12 @@ def test_threads_with_their_own_cursors_get_their_own_rows(
 
 
 def test_status_names_each_reason_to_rebuild(
-    store_path: Path, package: KernelPackage, monkeypatch: pytest.MonkeyPatch, said
+    store_path: Path, package: KernelPackage, monkeypatch: pytest.MonkeyPatch, golden
 ):
     monkeypatch.setattr("advisor.measured.store_build.installed_package", lambda: package)
     missing = status(store_path)
     assert not missing.exists
-    said(python_advisor=lines_with(missing.problem, "python"))
+    golden(python_advisor=lines_with(missing.problem, "python"))
     build(store_path, kernels=None)
     assert status(store_path).stale_because == (
         "kernel tables of version test-1 are installed, the store has none",
@@ -278,7 +278,7 @@ def test_status_names_each_reason_to_rebuild(
     assert not fresh.stale
     assert fresh.rows_by_table["moe"] == 6
     monkeypatch.setattr("advisor.measured.store_build.builder_sha256", lambda: "0" * 64)
-    said(code_that=lines_with(status(store_path).stale_because, "the code"))
+    golden(code_that=lines_with(status(store_path).stale_because, "the code"))
 
 
 @pytest.mark.skipif(installed_package() is None, reason="aiconfigurator-core is not installed")

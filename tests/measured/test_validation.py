@@ -27,7 +27,7 @@ from advisor.measured.validation import (
     validate,
 )
 from advisor.prediction import AdvisorError
-from tests.golden.said import Said, lines_with
+from tests.golden.sentences import Golden, lines_with
 
 SHIPPED = Path(__file__).resolve().parents[2] / "measurements/published_speedups/data.csv"
 ROW = {
@@ -78,12 +78,14 @@ def test_a_complete_row_becomes_its_scenario() -> None:
     )
 
 
-def test_predict_and_validate_carry_acceptance_to_the_kind_of_text_and_say_so(said: Said) -> None:
+def test_predict_and_validate_carry_acceptance_to_the_kind_of_text_and_say_so(
+    golden: Golden,
+) -> None:
     row = ROW | {"model_id": "glm-5.2", "accepted_length": "", "accepted_length_same_run": ""}
     frame = pd.DataFrame([row | {"task": "chat"}, row | {"task": ""}])
     for rows in (predict_rows(frame), validate(frame).rows):
         carried, plain = rows.to_dict("records")
-        said(carried_from=lines_with(carried["predicted_reason"], "carried from"))
+        golden(carried_from=lines_with(carried["predicted_reason"], "carried from"))
         assert "carried" not in plain["predicted_reason"]
         assert (
             carried["predicted_speedup"] < plain["predicted_speedup"]
@@ -262,7 +264,7 @@ def test_of_rows_measured_below_one_too_every_source_counts_alike() -> None:
     assert errors_of(rows[rows["measured"] < 1.0]).sign_accuracy == pytest.approx(0.5)
 
 
-def test_a_stated_chance_of_a_gain_is_held_against_what_happened(said: Said) -> None:
+def test_a_stated_chance_of_a_gain_is_held_against_what_happened(golden: Golden) -> None:
     rows = pd.DataFrame(
         {
             "predicted_chance": [0.1, 0.5, 0.85, *[0.93] * 20, 1.0],
@@ -277,7 +279,7 @@ def test_a_stated_chance_of_a_gain_is_held_against_what_happened(said: Said) -> 
     assert kept["stated"].tolist() == pytest.approx([0.1, 0.5, 0.85, 0.93, 1.0])
     assert kept["laboratories"].tolist() == [1, 1, 1, 2, 1]
     told = chance_kept_text(0.91, rows)
-    said(published_runs=told)
+    golden(published_runs=told)
     assert told.endswith("75% gained.")
     assert chance_kept_text(1.0, rows) == chance_kept_text(0.6, rows) == "", "one run is no record"
 

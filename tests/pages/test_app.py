@@ -25,7 +25,7 @@ from advisor.ui.own_data import START as fields_START
 from advisor.ui.serve import panels as live_page
 from advisor.ui.state import TYPED, link_to, understood
 from advisor.ui.state import plain as widgets_plain
-from tests.golden.said import Said, lines_with
+from tests.golden.sentences import Golden, lines_with
 from tests.own_model import CONFIG, CONFIG_JSON
 from tests.pages.app_page import go_to, live, press, telling, texts
 from tests.pages.app_page import opened as app
@@ -109,7 +109,7 @@ def test_what_the_browser_sends_is_taken_by_its_names(monkeypatch: pytest.Monkey
     ("engine", "starts"), [("vllm", "vllm serve"), ("sglang", "cat > "), ("trtllm", "")]
 )
 def test_numbers_command_and_engine_always_go_together(
-    engine: str, starts: str, said: Said
+    engine: str, starts: str, golden: Golden
 ) -> None:
     asked = {"model_id": "deepseek-v3", "n_gpus": "8", "tensor_parallel": "8", "drafter_id": "mtp"}
     test = app(hardware_id="h200-sxm", acceptance="3.4@3", batch_size="32", engine=engine, **asked)
@@ -120,27 +120,29 @@ def test_numbers_command_and_engine_always_go_together(
     assert data["command"]["text"].startswith(starts)
     assert bool(data["command"]["text"]) == bool(starts)
     if engine == "trtllm":
-        said(no_command=data["command"]["note"])
+        golden(no_command=data["command"]["note"])
     if engine == "sglang":
-        said(python_sglang=lines_with(data["command"]["text"], "python"))
+        golden(python_sglang=lines_with(data["command"]["text"], "python"))
 
 
 def test_the_command_of_an_own_model_names_it_and_a_draft_checkpoint_is_asked_for(
-    said: Said,
+    golden: Golden,
 ) -> None:
     mine = live(
         app(
             **link(Scenario(acceptance="2.4@3", model_id="own-tiny", model_config_json=CONFIG_JSON))
         )
     )
-    said(vllm_serve=lines_with(mine["command"]["text"], "vllm serve"))
-    said(draft_model=live(app())["command"]["note"])
+    golden(vllm_serve=lines_with(mine["command"]["text"], "vllm serve"))
+    golden(draft_model=live(app())["command"]["note"])
 
 
-def test_a_scenario_that_does_not_fit_says_what_it_needs_and_what_would_hold_it(said: Said) -> None:
+def test_a_scenario_that_does_not_fit_says_what_it_needs_and_what_would_hold_it(
+    golden: Golden,
+) -> None:
     data = live(app(model_id="deepseek-v3", acceptance="2.4@3"))
     assert data["largest"] == 0
-    said(does_not=data["command"]["title"])
+    golden(does_not=data["command"]["title"])
     assert data["fit"]["wider"] == "Use 8 × H200 SXM"
     assert data["command"]["text"] == ""
 
@@ -183,11 +185,11 @@ def test_a_limit_on_time_per_token_reaches_the_browser() -> None:
     assert live(app(acceptance="2.4@3", max_tpot_ms="8"))["limit_ms"] == 8.0
 
 
-def test_explore_answers_over_any_two_settings_as_a_map_and_as_a_table(said: Said) -> None:
+def test_explore_answers_over_any_two_settings_as_a_map_and_as_a_table(golden: Golden) -> None:
     test = app("serve", "Explore")
     assert [one.key for one in charts(test)] == ["explore"]
     test.selectbox(key="explore_down").set_value("K").run()
-    said(alt=charts(test)[0].proto.alt)
+    golden(alt=charts(test)[0].proto.alt)
     test.session_state["explore_as"] = "Table"
     test.run()
     table = test.dataframe[0].value
@@ -240,7 +242,7 @@ def test_the_engine_s_chips_take_what_was_said_of_another_release_away() -> None
     assert (scenario.engine, scenario.engine_version) == ("sglang", None)
 
 
-def test_every_field_has_a_widget_numbers_say_their_range_and_models(said: Said) -> None:
+def test_every_field_has_a_widget_numbers_say_their_range_and_models(golden: Golden) -> None:
     test = app()
     fields = [one for one in test.number_input if one.key not in IN_THE_BAR and one.key in NAMES]
     assert fields
@@ -252,7 +254,7 @@ def test_every_field_has_a_widget_numbers_say_their_range_and_models(said: Said)
     assert shown | typed >= {name for name in NAMES if FIELDS[name].widget is not None}
     models = test.selectbox(key="model_id").options
     places = test.selectbox(key="hardware_id").options
-    said(qwen=[name for name in models if name.startswith("Qwen3-30B-A3B ")])
+    golden(qwen=[name for name in models if name.startswith("Qwen3-30B-A3B ")])
     assert "H200 SXM · 141 GiB" in places
     assert models == sorted(set(models), key=str.lower)
     assert len(set(places)) == len(places)
@@ -295,7 +297,9 @@ def test_gpus_that_are_no_number_are_refused_in_words_and_the_placement_stays(ty
     assert any("GPUs" in item.value and "4 stays" in item.value for item in test.markdown)
 
 
-def test_lengths_of_a_request_are_typed_as_the_context_is_and_can_be_taken_away(said: Said) -> None:
+def test_lengths_of_a_request_are_typed_as_the_context_is_and_can_be_taken_away(
+    golden: Golden,
+) -> None:
     test = app(
         acceptance="2.4@3", input_tokens="1000", output_tokens="500", context_tokens="200000"
     )
@@ -318,7 +322,7 @@ def test_lengths_of_a_request_are_typed_as_the_context_is_and_can_be_taken_away(
     test.text_input(key=TYPED["input_tokens"]).set_value("1k").run()
     assert test.session_state["_scenario"] == before, "one length alone"
     assert answered(test)
-    said(one_length=telling(test, "is not"))
+    golden(one_length=telling(test, "is not"))
     test.text_input(key=TYPED["output_tokens"]).set_value("500").run()
     assert test.session_state["_scenario"].input_tokens == 1000
     assert telling(test, "is not") == []
@@ -365,7 +369,7 @@ def test_an_own_model_link_without_a_name_gets_one() -> None:
     assert restored.model_config_json == CONFIG_JSON
 
 
-def test_a_checkpoint_s_name_is_typed_for_the_model_and_says_its_weights(said: Said) -> None:
+def test_a_checkpoint_s_name_is_typed_for_the_model_and_says_its_weights(golden: Golden) -> None:
     test = app()
 
     def typed(name: str) -> Scenario:
@@ -378,7 +382,7 @@ def test_a_checkpoint_s_name_is_typed_for_the_model_and_says_its_weights(said: S
     now = typed("Qwen/Qwen3-30B-A3B-FP8")
     assert (now.model_id, now.weight_dtype) == ("qwen3-30b-a3b", "fp8_block")
     assert typed("foo/bar-7b") == now
-    said(foo_bar=telling(test, "foo"))
+    golden(foo_bar=telling(test, "foo"))
     test.selectbox(key="model_id").set_value("deepseek-v3").run()
     assert telling(test, "no known") == []
 
@@ -460,23 +464,23 @@ def test_every_chart_has_an_alt_text_with_its_finding() -> None:
 
 
 def test_a_file_that_is_no_store_is_reported_not_raised(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, said: Said
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, golden: Golden
 ) -> None:
     broken = tmp_path / "broken.duckdb"
     broken.write_bytes(b"not a database")
     monkeypatch.setenv("MOE_ADVISOR_STORE", str(broken))
     test = trusted("trust_data")
-    said(no_measured=test.warning[0].value, build=[block.value for block in test.main.code])
+    golden(no_measured=test.warning[0].value, build=[block.value for block in test.main.code])
     assert answered(app())
 
 
-def test_sources_list_what_the_scenario_used(said: Said) -> None:
+def test_sources_list_what_the_scenario_used(golden: Golden) -> None:
     test = trusted("trust_sources", acceptance="2.4@3")
     advice = advise(test.session_state["_scenario"])
     shown = texts(test)
     assert all(source in shown for source in advice.setup.sources)
     assert "1. Yaniv Leviathan" in shown
-    said(arxiv_org=lines_with(shown, "2503.01840"))
+    golden(arxiv_org=lines_with(shown, "2503.01840"))
     constants = next(
         table.value for table in test.dataframe if "Confidence" in table.value
     ).set_index("Constant")
@@ -492,7 +496,7 @@ NONSENSE |= {"max_tpot_ms": "inf", "routing": "../../etc/passwd", "engine": ""}
 
 @pytest.mark.parametrize("batch", ["abc", "-5", "1e99", "nan"])
 def test_a_link_with_nonsense_still_answers_and_says_what_it_ignored(
-    batch: str, said: Said
+    batch: str, golden: Golden
 ) -> None:
     test = app(
         acceptance="2.4@3", batch_size=batch, not_a_setting="1", model_config_json="!!!", **NONSENSE
@@ -500,8 +504,8 @@ def test_a_link_with_nonsense_still_answers_and_says_what_it_ignored(
     assert answered(test)
     ignored = "\n".join(item.value for item in test.warning).replace("\\", "")
     assert [name for name in ("batch_size", *NONSENSE) if f"for {name} = " not in ignored] == []
-    said(not_setting=lines_with(ignored, "'not_a_setting', which"))
-    said(model_config=lines_with(ignored, "model_config_json in"))
+    golden(not_setting=lines_with(ignored, "'not_a_setting', which"))
+    golden(model_config=lines_with(ignored, "model_config_json in"))
     assert "<script>" not in texts(test)
 
 
@@ -556,7 +560,7 @@ def give_text(test: AppTest, text: str) -> AppTest:
 
 
 def test_a_bad_paste_goes_back_to_the_shipped_model_and_an_emptied_box_clears_its_error(
-    said: Said,
+    golden: Golden,
 ) -> None:
     test = app(acceptance="2.4@3", model_id="gpt-oss-20b")
     give_text(test, CONFIG_JSON)
@@ -564,7 +568,7 @@ def test_a_bad_paste_goes_back_to_the_shipped_model_and_an_emptied_box_clears_it
     assert test.session_state["_scenario"].model_id == "gpt-oss-20b"
     assert test.session_state["_scenario"].model_config_json is None
     assert len(test.error) == 1
-    said(answers_gpt=test.warning[0].value)
+    golden(answers_gpt=test.warning[0].value)
     assert answered(test)
     give_text(test, "")
     assert not test.error
@@ -642,13 +646,13 @@ def test_published_points_of_the_same_hardware_and_model_are_in_the_chart_and_th
 
 
 @pytest.mark.usefixtures("measured_store")
-def test_measurements_show_what_the_store_holds(said: Said) -> None:
+def test_measurements_show_what_the_store_holds(golden: Golden) -> None:
     test = trusted("trust_data", hardware_id="b200-sxm", model_id="gpt-oss-20b", acceptance="2.4@3")
     assert telling(test, "no measured") == []
     assert "published_speedups" in set(
         next(item.value for item in test.dataframe if "Data set" in item.value)["Data set"]
     )
-    said(kernel_tables=telling(test, "predictions use"))
+    golden(kernel_tables=telling(test, "predictions use"))
     assert telling(test, "aiconfigurator-core")
 
 
@@ -662,7 +666,7 @@ def test_trust_by_accelerator_has_the_commonest_servers() -> None:
 
 
 def test_trust_is_one_page_that_shows_the_odds_and_the_claims_of_the_sources_with_their_state(
-    said: Said,
+    golden: Golden,
 ) -> None:
     test = app("trust", acceptance="2.4@3")
     claims = read_claims()
@@ -674,7 +678,7 @@ def test_trust_is_one_page_that_shows_the_odds_and_the_claims_of_the_sources_wit
     odds = chart(test, "chances")
     kept = chances_kept(read_judged()[1])
     assert all(f"{n:,}" in odds.proto.spec for n in kept["n"])
-    said(farthest_from=lines_with(odds.proto.alt, "Farthest from"))
+    golden(farthest_from=lines_with(odds.proto.alt, "Farthest from"))
 
 
 @pytest.mark.parametrize(

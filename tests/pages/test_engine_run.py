@@ -14,7 +14,7 @@ from streamlit.testing.v1 import AppTest
 from advisor.measured import profiler_runs as profile
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
-from tests.golden.said import Said, lines_with
+from tests.golden.sentences import Golden, lines_with
 from tests.pages.app_page import opened, press, telling
 from tests.pages.test_app import charts, link
 from tests.pages.test_profile import until
@@ -62,17 +62,17 @@ def commands(test: AppTest) -> list[str]:
 
 
 def test_without_an_engine_there_is_the_command_alone(
-    monkeypatch: pytest.MonkeyPatch, said: Said
+    monkeypatch: pytest.MonkeyPatch, golden: Golden
 ) -> None:
     monkeypatch.setattr(profile, "engine_python", lambda: "")
     test = opened("measure", **link(SCENARIO))
-    said(command=commands(test), it_runs=telling(test, "It runs"))
+    golden(command=commands(test), it_runs=telling(test, "It runs"))
     assert "engine_start" not in {item.key for item in test.button}
 
 
 def test_a_run_is_started_cancelled_and_resumed_on_the_page(
     monkeypatch: pytest.MonkeyPatch,
-    said: Said,
+    golden: Golden,
 ) -> None:
     monkeypatch.setenv("FAULT", "hang:1")  # else it may be over before the page is open again
     test = opened("measure", **link(SCENARIO))
@@ -89,7 +89,7 @@ def test_a_run_is_started_cancelled_and_resumed_on_the_page(
     press(again, "engine_cancel")
     until(over)
     after = opened("measure", **link(SCENARIO))
-    said(cancelled_what=telling(after, "Cancelled: what"))
+    golden(cancelled_what=telling(after, "Cancelled: what"))
     monkeypatch.delenv("FAULT")
     press(after, "engine_resume")
     until(over)
@@ -98,21 +98,21 @@ def test_a_run_is_started_cancelled_and_resumed_on_the_page(
     assert (done.folder / "data.csv").read_text().count("\n") == 5
 
 
-def test_a_grid_that_cannot_be_run_is_refused_in_the_command_s_words(said: Said) -> None:
+def test_a_grid_that_cannot_be_run_is_refused_in_the_command_s_words(golden: Golden) -> None:
     profile.start_engine(SCENARIO, "k4", CONFIG, ("1,q", "0", "16"))
     until(over)
-    said(profiler_refused=telling(opened("measure", **link(SCENARIO)), "The profiler"))
+    golden(profiler_refused=telling(opened("measure", **link(SCENARIO)), "The profiler"))
 
 
-def test_its_points_stand_on_the_curve_and_one_button_uses_them(said: Said) -> None:
+def test_its_points_stand_on_the_curve_and_one_button_uses_them(golden: Golden) -> None:
     test = measured()
     assert test.segmented_control(key="engine_k").options == ["1", "3"]
     (chart,) = charts(test)
-    said(points_lie=lines_with(chart.alt, "5 of"))
+    golden(points_lie=lines_with(chart.alt, "5 of"))
     assert "random, K = 3" in chart.alt
     press(test, "engine_use")
     assert test.session_state["refit"]
-    said(use_every=test.button(key="engine_use").label)
+    golden(use_every=test.button(key="engine_use").label)
 
 
 def test_design_measures_the_design_in_hand(monkeypatch: pytest.MonkeyPatch) -> None:

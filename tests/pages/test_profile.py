@@ -29,7 +29,7 @@ from advisor.measured.measurements import read_sweep
 from advisor.measured.sweep_fit import fit_sweep
 from advisor.prediction import AdvisorError
 from advisor.show.charts.measured import ratio_chart
-from tests.golden.said import Said
+from tests.golden.sentences import Golden
 from tests.measured.sweep_fixture import sweep_rows, write_sweep
 from tests.pages.app_page import WAIT_S, opened, press, telling
 
@@ -124,7 +124,7 @@ def test_without_torch_the_page_says_so_in_one_sentence_and_offers_nothing(
 
 def test_beyond_this_machine_measuring_is_off_unless_allowed(
     monkeypatch: pytest.MonkeyPatch,
-    said: Said,
+    golden: Golden,
 ) -> None:
     monkeypatch.setattr(profile, "find_spec", lambda _: object())
     here = "http://127.0.0.1:8501/profile"
@@ -132,16 +132,16 @@ def test_beyond_this_machine_measuring_is_off_unless_allowed(
     assert profile.refusal("127.0.0.1", here) == ""
     assert profile.refusal("localhost", None) == ""
     for address, url in (("0.0.0.0", here), (None, here), ("127.0.0.1", proxied)):
-        said(served_beyond=profile.refusal(address, url))
+        golden(served_beyond=profile.refusal(address, url))
     monkeypatch.setenv(profile.ALLOW_VARIABLE, "1")
     assert profile.refusal("0.0.0.0", proxied) == ""
 
 
 @pytest.mark.usefixtures("stand_in")
-def test_the_page_shows_device_and_price_before_anything_runs(said: Said) -> None:
+def test_the_page_shows_device_and_price_before_anything_runs(golden: Golden) -> None:
     test = page()
-    said(devices=test.selectbox(key="profile_device").options)
-    said(about_blocks=telling(test, "About **99"))
+    golden(devices=test.selectbox(key="profile_device").options)
+    golden(about_blocks=telling(test, "About **99"))
     assert test.button(key="profile_start").label == "Measure"
     assert profile.latest() is None
 
@@ -149,7 +149,7 @@ def test_the_page_shows_device_and_price_before_anything_runs(said: Said) -> Non
 @pytest.mark.usefixtures("stand_in")
 def test_a_device_that_cannot_be_asked_is_reported_not_raised(
     monkeypatch: pytest.MonkeyPatch,
-    said: Said,
+    golden: Golden,
 ) -> None:
     st.cache_data.clear()
 
@@ -157,21 +157,21 @@ def test_a_device_that_cannot_be_asked_is_reported_not_raised(
         raise AdvisorError("the driver does not answer")
 
     monkeypatch.setattr(profile, "devices", broken)
-    said(driver_does=page().error[0].value)
+    golden(driver_does=page().error[0].value)
 
 
 @pytest.mark.usefixtures("stand_in")
-def test_measure_starts_a_run_that_a_reloaded_page_finds_and_can_cancel(said: Said) -> None:
+def test_measure_starts_a_run_that_a_reloaded_page_finds_and_can_cancel(golden: Golden) -> None:
     press(page(), "profile_start")
     run = profile.latest()
     until(lambda: profile.progress(run) is not None)
     again = page()  # a new session: nothing of the old one is left
-    said(measuring_cpu=telling(again, "Measuring cpu"))
-    said(progress=[item.proto.text for item in again.get("progress")])
+    golden(measuring_cpu=telling(again, "Measuring cpu"))
+    golden(progress=[item.proto.text for item in again.get("progress")])
     press(again, "profile_cancel")
     ended()
     after = page()
-    said(cancelled_what=telling(after, "Cancelled: what"))
+    golden(cancelled_what=telling(after, "Cancelled: what"))
     press(after, "profile_resume")
     done = ended()
     assert (done.name, done.exit_code) == (run.name, 0)
@@ -194,16 +194,16 @@ def test_sessions_that_look_at_the_same_time_never_take_each_other_for_a_sweep()
 
 
 @pytest.mark.usefixtures("stand_in")
-def test_a_killed_run_is_explained(said: Said) -> None:
+def test_a_killed_run_is_explained(golden: Golden) -> None:
     run = started()
     os.kill(run.pid, signal.SIGKILL)
     over = ended()
     assert over.exit_code == -signal.SIGKILL
-    said(ended_sigkill=profile.ending(over))
+    golden(ended_sigkill=profile.ending(over))
 
 
 @pytest.mark.usefixtures("stand_in")
-def test_an_app_started_again_finds_the_run_alive_and_sees_it_end(said: Said) -> None:
+def test_an_app_started_again_finds_the_run_alive_and_sees_it_end(golden: Golden) -> None:
     run = started()
     child = profile._CHILDREN.pop(run.name)  # the new app is not its parent
     found = profile.latest()
@@ -212,17 +212,17 @@ def test_an_app_started_again_finds_the_run_alive_and_sees_it_end(said: Said) ->
     child.wait(timeout=WAIT_S)
     over = profile.latest()
     assert not over.alive
-    said(ended_before=profile.ending(over))
+    golden(ended_before=profile.ending(over))
 
 
-def test_a_refusal_of_the_profiler_is_shown_in_its_own_words(said: Said) -> None:
+def test_a_refusal_of_the_profiler_is_shown_in_its_own_words(golden: Golden) -> None:
     run = finished(code=2)
     run.log.write_text("error: no device 'cuda:3' here; choose one of cpu\n")
-    said(profiler_refused=profile.ending(run))
+    golden(profiler_refused=profile.ending(run))
 
 
 @pytest.mark.usefixtures("stand_in")
-def test_a_finished_sweep_shows_findings_bandwidth_and_the_held_out_chart(said: Said) -> None:
+def test_a_finished_sweep_shows_findings_bandwidth_and_the_held_out_chart(golden: Golden) -> None:
     run = finished()
     test = page()
     assert {item.label: item.value for item in test.metric} == {
@@ -232,16 +232,16 @@ def test_a_finished_sweep_shows_findings_bandwidth_and_the_held_out_chart(said: 
     }
     downloads = test.get("download_button")
     assert [item.proto.id.endswith("-profile_zip") for item in downloads].count(True) == 1
-    said(made_up=telling(test, "made"))
+    golden(made_up=telling(test, "made"))
     fit = fit_sweep(read_sweep(run.folder))[0]
     assert f"mean error {fit.mean_ratio_error:.1%}" in test.get("plotly_chart")[0].proto.alt
 
 
 @pytest.mark.usefixtures("stand_in")
-def test_a_damaged_result_is_reported_not_raised(said: Said) -> None:
+def test_a_damaged_result_is_reported_not_raised(golden: Golden) -> None:
     run = finished()
     (run.folder / "data.csv").write_text("block,op\n")
-    said(columns_are=page().error[0].value)
+    golden(columns_are=page().error[0].value)
 
 
 def test_a_measured_machine_is_the_accelerator_in_one_click() -> None:

@@ -18,7 +18,7 @@ from advisor.predict.scenario import (
     scenario_json,
 )
 from tests.catalog.test_hardware import POD
-from tests.golden.said import Said
+from tests.golden.sentences import Golden
 from tests.own_model import CONFIG, CONFIG_JSON
 from tests.pages.app_page import live, press
 from tests.pages.test_app import START, answered, app, link
@@ -107,21 +107,21 @@ def test_the_form_makes_an_accelerator_and_the_answer_a_roofline() -> None:
     assert shown(test).hardware_json is None
 
 
-def test_the_form_says_what_is_missing_and_the_answer_stays(said: Said) -> None:
+def test_the_form_says_what_is_missing_and_the_answer_stays(golden: Golden) -> None:
     test = app(acceptance="2.4@3")
     press(test, "hw_use")
-    said(still_needed=test.error[0].value)
+    golden(still_needed=test.error[0].value)
     assert shown(test) == Scenario(acceptance="2.4@3")
     assert answered(test)
 
 
-def test_an_accelerator_without_a_name_gets_one_and_several_need_a_link(said: Said) -> None:
+def test_an_accelerator_without_a_name_gets_one_and_several_need_a_link(golden: Golden) -> None:
     test = app(acceptance="2.4@3", n_gpus=2, tensor_parallel=2)
     test.number_input(key="hw_memory").set_value(96.0)
     test.number_input(key="hw_bandwidth").set_value(2.0)
     test.number_input(key="hw_bf16").set_value(400.0)
     press(test, "hw_use")
-    said(still_needed=test.error[0].value)
+    golden(still_needed=test.error[0].value)
     test.number_input(key="hw_link").set_value(300.0)
     press(test, "hw_use")
     assert any("2 × My accelerator" in item.value for item in test.markdown)
@@ -200,14 +200,14 @@ def test_a_file_that_is_no_scenario_is_one_message_and_the_answer_stays(content:
     assert shown(test) == Scenario(acceptance="2@3")
 
 
-def test_what_a_file_names_and_this_advisor_lacks_is_said(said: Said) -> None:
+def test_what_a_file_names_and_this_advisor_lacks_is_said(golden: Golden) -> None:
     text = scenario_json(Scenario(acceptance="2@3", hardware_id="h999", batch_size=8))
     test = open_file(app(), text.encode())
     assert (shown(test).hardware_id, shown(test).batch_size) == ("h200-sxm", 8)
-    said(unknown=[item.value for item in test.warning])
+    golden(unknown=[item.value for item in test.warning])
 
 
-def test_a_document_too_large_for_an_address_stays_out_of_it(said: Said) -> None:
+def test_a_document_too_large_for_an_address_stays_out_of_it(golden: Golden) -> None:
     import secrets
 
     padded = json.dumps(CONFIG | {"note": secrets.token_hex(MAX_LINK_CHARACTERS)})
@@ -217,4 +217,4 @@ def test_a_document_too_large_for_an_address_stays_out_of_it(said: Said) -> None
     ).run()
     assert shown(test).model_config_json == padded
     assert "model_config_json" not in test.query_params
-    said(too_large=[item.value for item in test.warning])
+    golden(too_large=[item.value for item in test.warning])

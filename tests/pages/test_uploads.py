@@ -17,7 +17,7 @@ from advisor.measured.ingest.rows import evaluate
 from advisor.measured.refit_result import RefitResult
 from advisor.predict.scenario import START_ACCEPTANCE, Scenario, nearest_acceptance
 from advisor.ui import state
-from tests.golden.said import Said
+from tests.golden.sentences import Golden
 from tests.measured.refit_synthetic import benchmark_csv
 from tests.measured.test_own_points import rows as sweep_rows
 from tests.own_model import CONFIG_JSON
@@ -90,7 +90,7 @@ def alts(test: AppTest) -> list[str]:
 
 
 def test_an_upload_is_read_refitted_known_when_it_comes_again_and_the_refit_undone(
-    points: bytes, said: Said
+    points: bytes, golden: Golden
 ) -> None:
     test = upload(page(), "mine.csv", points)
     assert len(frame(test)) == 14
@@ -99,10 +99,10 @@ def test_an_upload_is_read_refitted_known_when_it_comes_again_and_the_refit_undo
     assert refit_of(test).n_points == 13
     (outlier,) = refit_of(test).outliers
     assert outlier.line == 8
-    said(moved=telling(test, "moved"), points=telling(test, "outlier"))
+    golden(moved=telling(test, "moved"), points=telling(test, "outlier"))
     assert any("before and" in alt for alt in alts(test))
     upload(test, "copy of mine.csv", points)
-    said(again=telling(test, "already"))
+    golden(again=telling(test, "already"))
     assert refit_of(test)
     assert page().title[0].value == UNTOUCHED, "another session"
     press(test, "undo_refit")
@@ -112,7 +112,7 @@ def test_an_upload_is_read_refitted_known_when_it_comes_again_and_the_refit_undo
 
 
 def test_a_file_of_another_model_is_not_filled_in_from_the_bar_and_does_not_go_on_one_gpu(
-    said: Said,
+    golden: Golden,
 ) -> None:
     lines = ["model_id,engine,batch_size,draft_tokens_k,accepted_length,tpot_s"]
     lines += [
@@ -129,9 +129,9 @@ def test_a_file_of_another_model_is_not_filled_in_from_the_bar_and_does_not_go_o
     assert "missing_gpu_count" not in {item.key for item in test.text_input}, (
         "one of the two is asked"
     )
-    said(of_another=telling(test, "DeepSeek-V3"))
+    golden(of_another=telling(test, "DeepSeek-V3"))
     press(test, "Confirm and compare")
-    said(open=test.error[0].value)
+    golden(open=test.error[0].value)
     test.text_input(key="missing_tensor_parallel").set_value("8")
     press(test, "Confirm and compare")
     assert (scenario(test).model_id, scenario(test).n_gpus, scenario(test).drafter_id) == (
@@ -139,7 +139,7 @@ def test_a_file_of_another_model_is_not_filled_in_from_the_bar_and_does_not_go_o
         8,
         "mtp",
     )
-    said(filled_in=telling(test, "Filled"), bar=telling(test, "bar is"))
+    golden(filled_in=telling(test, "Filled"), bar=telling(test, "bar is"))
 
 
 BORROWED = "gpt-oss-20b-eagle3-mt-bench"
@@ -201,10 +201,10 @@ def test_why_rows_are_refused_stands_open() -> None:
         assert len(frame(test)) == (2 if refused else 3)
 
 
-def test_an_accelerator_is_found_by_any_spelling_that_a_file_may_have(said: Said) -> None:
+def test_an_accelerator_is_found_by_any_spelling_that_a_file_may_have(golden: Golden) -> None:
     test = upload(page(), "mine.csv", TPUT.replace("H100 SXM", "box 7").encode())
     asked = test.selectbox(key="known_hardware_id")
-    said(asked=asked.label)
+    golden(asked=asked.label)
     assert {"H100 SXM5 · 80 GiB", "A100 SXM4 · 80 GiB"} <= set(asked.options)
     counted = upload(page(), "mine.csv", TPUT.replace("H100 SXM", "8x H100-SXM5 80 GB").encode())
     assert set(zip(frame(counted)["hardware_id"], frame(counted)["gpu_count"], strict=True)) == {
@@ -263,7 +263,7 @@ OWN = b"users;drafted tokens;gain;gap (ms);box\n1;3;1,9;5;H200\n8;3;1,7;9;H200\n
 
 
 def test_headers_of_ones_own_are_mapped_in_a_form_that_guesses_and_takes_each_meaning_once(
-    said: Said,
+    golden: Golden,
 ) -> None:
     test = upload(page(), "own.csv", OWN)
     assert "not recognised" in test.error[0].value
@@ -279,7 +279,7 @@ def test_headers_of_ones_own_are_mapped_in_a_form_that_guesses_and_takes_each_me
     assert guesses == meant | {"box": "hardware_id"}, "by its cells"
     test.selectbox(key="map_gap (ms)").set_value("speedup")
     press(test, COLUMNS)
-    said(twice=test.error[0].value)
+    golden(twice=test.error[0].value)
     test.selectbox(key="map_gap (ms)").set_value("itl_ms")
     press(test, COLUMNS)
     assert not test.error
@@ -323,7 +323,7 @@ def test_the_baseline_may_lie_in_another_file(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_refit_in_use_is_predicted_with_on_every_page_marked_and_undone_in_one_click(
-    points: bytes, said: Said
+    points: bytes, golden: Golden
 ) -> None:
     test = press(upload(page(), "mine.csv", points), "refit_upload", "use_refit")
     assert test.button(key="use_refit").disabled
@@ -333,7 +333,7 @@ def test_a_refit_in_use_is_predicted_with_on_every_page_marked_and_undone_in_one
         go_to(test, name).run(timeout=120)
         assert not test.exception
         assert "undo_refit_in_use" in keys(test)
-        said(**{name: telling(test, "Refitted on 13")})
+        golden(**{name: telling(test, "Refitted on 13")})
     go_to(test, "serve").run()
     used = live(test)["speedup"]
     other = page(refit=refit)
@@ -341,7 +341,7 @@ def test_a_refit_in_use_is_predicted_with_on_every_page_marked_and_undone_in_one
     assert live(other)["speedup"] == used
     test.session_state["engine"] = "sglang"
     test.run()
-    said(unused=telling(test, "constants"))
+    golden(unused=telling(test, "constants"))
     assert scenario(test).refit is None
     test.session_state["engine"] = "vllm"
     test.run()
@@ -352,9 +352,11 @@ def test_a_refit_in_use_is_predicted_with_on_every_page_marked_and_undone_in_one
     assert "refit" not in test.query_params
 
 
-def test_a_plain_sweep_is_drawn_beside_the_model_used_on_every_page_and_undone(said: Said) -> None:
+def test_a_plain_sweep_is_drawn_beside_the_model_used_on_every_page_and_undone(
+    golden: Golden,
+) -> None:
     test = upload(page(acceptance="3.2@5"), "plain.csv", sweep_rows(slower=1.25).encode())
-    said(
+    golden(
         sweep=telling(test, "plain sweep"),
         title=test.title[0].value,
     )
@@ -363,20 +365,20 @@ def test_a_plain_sweep_is_drawn_beside_the_model_used_on_every_page_and_undone(s
     assert test.button(key="use_plain_sweep").disabled
     assert test.query_params["plain_sweep"] == scenario(test).plain_sweep
     go_to(test, "serve").run()
-    said(used=telling(test, "plain sweep"))
+    golden(used=telling(test, "plain sweep"))
     test.session_state["engine"] = "sglang"
     test.run()
     assert scenario(test).plain_sweep is None
-    said(unused=telling(test, "plain sweep"))
+    golden(unused=telling(test, "plain sweep"))
     press(test, "undo_plain_sweep")
     assert "plain sweep" not in texts(test)
 
 
 def test_a_link_with_a_damaged_refit_says_so_and_answers_with_the_shipped_constants(
-    said: Said,
+    golden: Golden,
 ) -> None:
     test = page(refit="on=<b>/x;n=1")
-    said(damaged=telling(test, "refit"))
+    golden(damaged=telling(test, "refit"))
     assert scenario(test).refit is None
 
 
@@ -387,7 +389,7 @@ def test_acceptance_by_position_of_an_uploaded_run_is_used_in_the_scenario() -> 
     assert scenario(test).acceptance == "0.7,0.6429,0.5556"
 
 
-def test_a_pasted_console_block_is_read_and_a_near_miss_says_what_it_lacks(said: Said) -> None:
+def test_a_pasted_console_block_is_read_and_a_near_miss_says_what_it_lacks(golden: Golden) -> None:
     block = "\n".join((FIXTURES / "serving_console_constructed.txt").read_text().splitlines()[1:44])
     test = pasted(page(), block)
     labels = [
@@ -398,16 +400,16 @@ def test_a_pasted_console_block_is_read_and_a_near_miss_says_what_it_lacks(said:
     assert any("1 row read" in label for label in labels)
     assert frame(test)["tpot_s"].tolist() == pytest.approx([0.004])
     pasted(test, '{"output_throughput": 5, "n": 1}')
-    said(nearly=test.error[0].value)
+    golden(nearly=test.error[0].value)
 
 
-def test_a_name_that_the_file_states_can_be_changed_on_the_page(said: Said) -> None:
+def test_a_name_that_the_file_states_can_be_changed_on_the_page(golden: Golden) -> None:
     lines = "hardware_id,model_id,engine,batch_size,draft_tokens_k,tpot_ms\nh200-sxm,qwen3-30b-a3b,vllm,8,0,7.5"  # noqa: E501
     test = upload(page(), "mine.csv", lines.encode())
     test.selectbox(key="stated_model_id").select("qwen3-235b-a22b")
     press(test, "fill_in_more")
     assert frame(test)["model_id"].tolist() == ["qwen3-235b-a22b"]
-    said(replaced=telling(test, "the file states"))
+    golden(replaced=telling(test, "the file states"))
 
 
 RUNS = (
@@ -424,7 +426,7 @@ BAR = {"hardware_id": "h100-sxm", "n_gpus": "2", "tensor_parallel": "2", "batch_
 
 
 def test_what_cannot_be_read_leaves_what_was_read_filled_in_and_refitted_before(
-    said: Said,
+    golden: Golden,
 ) -> None:
     good = ("runs.csv", RUNS, "")
     stays = "What was read before stays: runs.csv."
@@ -452,7 +454,7 @@ def test_what_cannot_be_read_leaves_what_was_read_filled_in_and_refitted_before(
     at_once = page(**BAR)
     zone(at_once).set_value([good, cut, ("copy.csv", RUNS, "")]).run()
     assert ["cut.json" in item.value for item in at_once.error] == [True]
-    said(same=telling(at_once, "copy.csv"))
+    golden(same=telling(at_once, "copy.csv"))
     assert len(frame(at_once)) == 5
 
 
@@ -470,7 +472,7 @@ def test_columns_are_listed_in_words_and_correcting_one_keeps_what_was_filled_in
 
 
 def test_undoing_a_refit_or_forgetting_its_upload_ends_its_use_and_one_that_came_by_a_link_stays(
-    points: bytes, said: Said
+    points: bytes, golden: Golden
 ) -> None:
     test = upload(page(), "mine.csv", points)
     assert "refit" in test.button(key="forget").help
@@ -482,7 +484,7 @@ def test_undoing_a_refit_or_forgetting_its_upload_ends_its_use_and_one_that_came
     assert scenario(test).refit is None
     press(test, "refit_upload", "use_refit", "forget")
     assert scenario(test).refit is None
-    said(forgotten=telling(test, "constants again"))
+    golden(forgotten=telling(test, "constants again"))
     assert zone(test).key != before
     assert not zone(test).value
     assert test.title[0].value == UNTOUCHED
@@ -491,7 +493,7 @@ def test_undoing_a_refit_or_forgetting_its_upload_ends_its_use_and_one_that_came
     assert scenario(other).refit == carried
 
 
-def test_of_two_files_one_is_mapped_by_itself(said: Said) -> None:
+def test_of_two_files_one_is_mapped_by_itself(golden: Golden) -> None:
     test = page(**BAR)
     zone(test).set_value([("runs.csv", RUNS, ""), ("vllm_bench.json", BENCH, "")]).run()
     test.selectbox(key="map_0_speculation").set_value("notes")
@@ -505,17 +507,17 @@ def test_of_two_files_one_is_mapped_by_itself(said: Said) -> None:
         1.458,
         round(14.61 / 9.9, 3),
     ]
-    said(lacks=telling(test, "prompt length"), baselines=telling(test, "baseline"))
+    golden(lacks=telling(test, "prompt length"), baselines=telling(test, "baseline"))
 
 
-def test_seconds_under_a_header_in_milliseconds_are_said_on_reading(said: Said) -> None:
+def test_seconds_under_a_header_in_milliseconds_are_said_on_reading(golden: Golden) -> None:
     lines = ["batch size,K,TPOT (ms),accepted length"]
     lines += [
         f"{b},{k},{ms / 1e3},{2.4 if k else ''}"
         for b, k, ms in ((1, 0, 4.9), (1, 3, 3.4), (8, 0, 8.6))
     ]
     test = upload(page(**BAR), "runs_sec.csv", "\n".join(lines).encode())
-    said(on_reading=test.error[0].value)
+    golden(on_reading=test.error[0].value)
     assert len(frame(test)) == 3, "the file stays"
     assert "refit_upload" not in keys(test), "no refit before that is answered"
 
@@ -526,7 +528,7 @@ ASKED = H100 | {"hardware_id": "h200-sxm"}
 
 
 def test_a_wide_table_of_six_rows_reaches_yours_against_the_model_without_a_dead_end(
-    said: Said,
+    golden: Golden,
 ) -> None:
     test = upload(page(**ASKED), "wide.csv", WIDE.encode())
     assert test.selectbox(key="map_plain_tpot_ms").value == "baseline_tpot_ms"
@@ -541,7 +543,7 @@ def test_a_wide_table_of_six_rows_reaches_yours_against_the_model_without_a_dead
     go_to(test, "serve").run(timeout=120)
     assert not test.exception
     assert len(live(test)["own"]) == 6
-    said(decision=telling(test, "Yours"))
+    golden(decision=telling(test, "Yours"))
     assert [link.proto.page for link in test.get("page_link")].count("measure") == 1
     press(test, "undo_refit_in_use")
     assert scenario(test).acceptance == BORROWED
@@ -564,7 +566,7 @@ def test_the_accepted_length_of_a_run_ends_with_its_model_or_drafter_and_with_it
 
 
 def test_what_a_wide_table_counts_is_asked_on_the_page_where_its_headers_leave_it_open(
-    said: Said,
+    golden: Golden,
 ) -> None:
     """A latency may be a whole round's, so that it is confirmed."""
     data = (
@@ -573,22 +575,22 @@ def test_what_a_wide_table_counts_is_asked_on_the_page_where_its_headers_leave_i
         .encode()
     )
     test = upload(page(**ASKED), "wide.csv", data)
-    said(open=test.title[0].value)
+    golden(open=test.title[0].value)
     test.selectbox(key="missing_metric").set_value("tpot_ms")
     press(test, "fill_in", "refit_upload")
     assert refit_of(test).n_points == 6
     test = upload(page(**ON_B200), "wide.csv", LATENCIES + b"1,3,2.3,3.9,2.2\n16,3,3.5,6.1,2.2\n")
-    said(confirm=test.title[0].value)
+    golden(confirm=test.title[0].value)
     assert test.selectbox(key="missing_metric").value == "tpot_ms"
 
 
 def test_what_a_comma_marks_is_asked_and_the_answer_holds_when_columns_are_chosen_again(
-    said: Said,
+    golden: Golden,
 ) -> None:
     rows = b"h200-sxm;qwen3-30b-a3b;vllm;eagle3;1;3;2.5;8,310;1\nh200-sxm;qwen3-30b-a3b;vllm;eagle3;8;3;2.5;12,450;1\n"  # noqa: E501
     head = b"hardware_id;model_id;engine;drafter;batch_size;draft_tokens_k;accepted_length;tpot_ms;box\n"  # noqa: E501
     test = upload(page(), "own.csv", head + rows)
-    said(asked=telling(test, "comma"))
+    golden(asked=telling(test, "comma"))
     test.selectbox(key="map_comma").set_value("decimal")
     press(test, COLUMNS)
     assert frame(test)["tpot_s"].tolist() == pytest.approx([0.00831, 0.01245])
@@ -604,7 +606,7 @@ ON_B200 = {"hardware_id": "b200-sxm", "model_id": "gpt-oss-20b", "acceptance": "
 
 
 def test_a_wide_table_that_calls_one_latency_tpot_and_the_other_itl_gets_its_verdict(
-    said: Said,
+    golden: Golden,
 ) -> None:
     rows = (
         "1,3,2.32,2.0,2.2",
@@ -617,7 +619,7 @@ def test_a_wide_table_that_calls_one_latency_tpot_and_the_other_itl_gets_its_ver
     verdict = judged(test)
     assert [(span.k, span.batches[-1]) for span in verdict.decision.spans] == [(3, 64), (0, 128)]
     assert (verdict.length, verdict.stated_length) == pytest.approx((2.2, 2.7), abs=0.01)
-    said(decision=test.title[0].value, taken=telling(test, "From the bar"))
+    golden(decision=test.title[0].value, taken=telling(test, "From the bar"))
     assert "use_own_length" in keys(test)
     assert "fill_in" not in keys(test), "nothing is asked"
     press(test, "use_own_length")
@@ -667,28 +669,30 @@ def test_a_file_of_another_scenario_sets_the_bar_in_one_click() -> None:
     assert "bar_to_file" not in keys(test)
 
 
-def test_a_file_of_a_scenario_that_cannot_be_leaves_the_bar_and_the_page_whole(said: Said) -> None:
+def test_a_file_of_a_scenario_that_cannot_be_leaves_the_bar_and_the_page_whole(
+    golden: Golden,
+) -> None:
     test = theirs("mtp")
     assert "bar_to_file" not in keys(test), "this model has no MTP module"
     test.session_state["model_id"] = "qwen3-30b-a3b"
     test.session_state["drafter_id"] = "mtp"
     test.run()
     assert not test.exception, "Share opens where there is no answer"
-    said(refused=test.error[0].value)
+    golden(refused=test.error[0].value)
 
 
-def test_a_power_log_is_read(said: Said) -> None:
+def test_a_power_log_is_read(golden: Golden) -> None:
     log = (FIXTURES.parent / "power/nvidia_smi_constructed.csv").read_bytes()
-    said(title=upload(page(), "power.csv", log).title[0].value)
+    golden(title=upload(page(), "power.csv", log).title[0].value)
 
 
 def test_a_config_json_becomes_the_same_model_dropped_as_under_more(
-    monkeypatch: pytest.MonkeyPatch, said: Said
+    monkeypatch: pytest.MonkeyPatch, golden: Golden
 ) -> None:
     """Its dimensions are those of a shipped model, whose measured curve holds for it."""
     monkeypatch.setattr(state, "known_as", lambda _: "kimi-k2")
     dropped = upload(page(acceptance=START_ACCEPTANCE), "config.json", CONFIG_JSON.encode())
-    said(model=telling(dropped, "parameters"))
+    golden(model=telling(dropped, "parameters"))
     given = page(acceptance=START_ACCEPTANCE)
     given.file_uploader(key="config_file").upload(
         "tiny.json", CONFIG_JSON.encode(), "application/json"
@@ -699,11 +703,11 @@ def test_a_config_json_becomes_the_same_model_dropped_as_under_more(
     assert START_ACCEPTANCE not in {one.acceptance for one in found}
 
 
-def test_k_from_a_name_is_confirmed_and_the_refit_stands_before_the_charts(said: Said) -> None:
+def test_k_from_a_name_is_confirmed_and_the_refit_stands_before_the_charts(golden: Golden) -> None:
     runs = ("1,165,221", "4,138,197", "8,118,171", "16,91,133", "32,66,88", "64,45,49")
     text = "users,tps_base,tps_mtp3,gpu,notes\n" + "".join(f"{run},H200,x\n" for run in runs)
     test = upload(page(hardware_id="h200-sxm"), "mine.csv", text.encode())
-    said(confirm=test.title[0].value)
+    golden(confirm=test.title[0].value)
     assert test.text_input(key="missing_draft_tokens_k").value == "3"
     assert test.session_state["_upload"].frame["draft_tokens_k"].isna().all()
     assert test.selectbox(key="missing_metric").value is None, "of one request or of all: asked"
@@ -714,9 +718,9 @@ def test_k_from_a_name_is_confirmed_and_the_refit_stands_before_the_charts(said:
     test.selectbox(key="missing_metric").set_value("output_tok_per_s_per_user")
     test.selectbox(key="missing_drafter").set_value("eagle3")
     press(test, "Confirm and compare")
-    said(decision=test.title[0].value)
+    golden(decision=test.title[0].value)
     assert not any(
         "not understood" in item.label or "not used" in item.label for item in test.expander
     )
     press(test, "refit_upload")
-    said(order=[item.value for item in test.subheader])
+    golden(order=[item.value for item in test.subheader])

@@ -319,7 +319,7 @@ def test_a_held_length_may_have_grown_as_one_alpha_says(monkeypatch: pytest.Monk
 @pytest.mark.usefixtures("by_hand")
 def test_between_two_measured_lengths_none_is_longer_or_shorter_than_both(
     monkeypatch: pytest.MonkeyPatch,
-    said,
+    golden,
 ):
     """One alpha between 0.9 at K = 1 and 0.5 at K = 4 would emit 2.4 tokens at K = 2, more than
     were at K = 4."""
@@ -330,9 +330,9 @@ def test_between_two_measured_lengths_none_is_longer_or_shorter_than_both(
     found = parse_acceptance("x", 8)
     assert found.accepted_length[1:5].tolist() == [1.9, 2.0, 2.0, 2.0]
     assert found.accepted_length[5:9] == pytest.approx([2.01] * 4)
-    said(mtp_paper=found.source)
+    golden(mtp_paper=found.source)
     down = parse_acceptance("y", 8)
-    said(mtp_reasoning=down.source)
+    golden(mtp_reasoning=down.source)
     assert down.accepted_length[8] == 1.9
     assert down.low[8] == pytest.approx(1.9 * np.exp(-SAMPLING)), "held, so no less than at K = 7"
     assert down.low[7] < down.low[3], "a drafter that loses at its largest K keeps that"
@@ -374,9 +374,9 @@ def test_the_ends_of_every_range_are_inside():
     ).accepted_length == (1.0, 3.0)
 
 
-def test_what_is_given_is_said_with_what_follows_from_it(said):
-    said(tokens_round=parse_acceptance("2.4@3", 4).source)
-    said(conditional_acceptance=parse_acceptance("0.5,0.4", 2).source)
+def test_what_is_given_is_said_with_what_follows_from_it(golden):
+    golden(tokens_round=parse_acceptance("2.4@3", 4).source)
+    golden(conditional_acceptance=parse_acceptance("0.5,0.4", 2).source)
     assert parse_acceptance("0.5,0.4", 3).source.endswith("as given; the last is held")
     curve = load_acceptance_curve(MTP)
     printed = (

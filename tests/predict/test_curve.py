@@ -552,7 +552,7 @@ def test_the_last_captured_batch_of_each_k_and_the_next_stand_in_the_grid() -> N
     ],
 )
 def test_a_release_or_sizes_that_are_none_are_one_sentence(
-    changes: dict[str, str], said: str
+    changes: dict[str, str], golden: str
 ) -> None:
-    with pytest.raises(AdvisorError, match=said):
+    with pytest.raises(AdvisorError, match=golden):
         build_scenario(acceptance="2.4@3", **changes)

@@ -102,7 +102,7 @@ def test_an_exchange_between_nodes_or_among_more_ranks_than_were_measured_says_w
     ],
 )
 def test_experts_split_within_a_block_of_their_weights_are_refused_and_what_to_do_is_said(
-    model_id: str, weights: str | None, tensor: int, expert: int, more: dict[str, str], said: str
+    model_id: str, weights: str | None, tensor: int, expert: int, more: dict[str, str], golden: str
 ) -> None:
     placed = {
         "n_gpus": tensor,
@@ -116,11 +116,11 @@ def test_experts_split_within_a_block_of_their_weights_are_refused_and_what_to_d
         )
     )
     refusals = [note for note in setup.notes if note.kind == "split_blocks"]
-    assert len(refusals) == bool(said)
+    assert len(refusals) == bool(golden)
     for note in refusals:
         assert note.rank is Rank.BLOCKS
         assert setup.notes[0] == note
-        assert note_text(note).startswith(said)
+        assert note_text(note).startswith(golden)
         whole = load_setup(setup.scenario.model_copy(update={"expert_parallel": tensor}))
         ranks = note.facts["narrower"]
         narrower = load_setup(

@@ -25,7 +25,7 @@ from advisor.predict.scenario import Scenario, build_scenario
 from advisor.prediction import AdvisorError, Array
 from advisor.show.explain.round import derive
 from advisor.show.phrases.notes import note_text, note_texts
-from tests.golden.said import Said, lines_with
+from tests.golden.sentences import Golden, lines_with
 
 ASKED = build_scenario(
     hardware_id="h200-sxm",
@@ -54,12 +54,12 @@ def held(*ratio: float) -> HeldSweep:
     return HeldSweep(PlainSweep((), 2048, 4.0 ** np.arange(4), predicted * ratio), predicted)
 
 
-def test_a_sweep_beside_predictions_by_hand(said: Said) -> None:
+def test_a_sweep_beside_predictions_by_hand(golden: Golden) -> None:
     found = held(0.8, 0.8, 1.25, 1.25)
     assert found.ratio == pytest.approx([0.8, 0.8, 1.25, 1.25])
     assert found.scatter == pytest.approx(np.log(1.25))
     assert not found.steady
-    said(not_steady=lines_with(note_text(found.note_at(8)), "is not"))
+    golden(not_steady=lines_with(note_text(found.note_at(8)), "is not"))
     notes = []
     for rise, jumps in ((1.51, ((16, 64, 1.51 * 4 / 3),)), (1.49, ())):
         found = held(0.9, 0.9, 0.9, 0.9 * rise)
@@ -74,7 +74,7 @@ def test_a_sweep_beside_predictions_by_hand(said: Said) -> None:
             "rounds of up to 64 tokens the mean of both; it jumps 2 times from 16 to 64"
             in note_text(found.note_at())
         ) == bool(jumps)
-    said(lies=notes)
+    golden(lies=notes)
     beyond = [held(1.0, 1.0, 1.0, 2.0).note_at(batch).facts["beyond_k"] for batch in (5, 16, 100)]
     assert beyond == [3, 1, 1]
     assert note_text(held(1.0, 1.0, 1.0, 2.0).note_at(5)).endswith(
@@ -201,13 +201,13 @@ def test_a_sweep_that_is_not_steady_is_told_and_not_used() -> None:
     ]
 
 
-def test_a_sweep_of_another_scenario_is_told_and_not_used(said: Said) -> None:
+def test_a_sweep_of_another_scenario_is_told_and_not_used(golden: Golden) -> None:
     moved = with_sweep(np.ones_like).model_copy(
         update={"hardware_id": "b200-sxm", "context_tokens": 8192}
     )
     setup = load_setup(moved)
     assert setup.sweep is None
-    said(plain_sweep=lines_with(note_texts(setup.notes), "Your plain"))
+    golden(plain_sweep=lines_with(note_texts(setup.notes), "Your plain"))
     bare = curve(moved.model_copy(update={"plain_sweep": None}))
     np.testing.assert_array_equal(curve(moved).speedup, bare.speedup)
 

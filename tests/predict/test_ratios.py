@@ -22,7 +22,7 @@ from advisor.predict.ratios import (
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
 from studies.fits.records import write_ratios
-from tests.golden.said import Said
+from tests.golden.sentences import Golden
 
 TRT_VLLM = RatioRecord("engine", "trtllm", "vllm", 300, 9, 270, 0.9, 0.8, 1.1)
 ENGINES = RatioRecord("engine", "", "", 400, 12, 370, 0.75, 0.7, 1.2)
@@ -53,11 +53,13 @@ def test_a_change_without_pairs_of_its_own_takes_its_kinds_with_a_range_even_to_
 
 
 @pytest.mark.usefixtures("known")
-def test_an_engine_is_judged_with_its_own_pairs_and_sglang_with_those_of_sglang(said: Said) -> None:
+def test_an_engine_is_judged_with_its_own_pairs_and_sglang_with_those_of_sglang(
+    golden: Golden,
+) -> None:
     assert unproven([ratio_record("engine", "trtllm", "vllm")]) is None  # type: ignore[list-item]
     doubt = unproven([ratio_record("engine", "vllm", "sglang")])  # type: ignore[list-item]
-    said(predicted_right=doubt.evidence)
-    said(engine_vllm=doubt.name)
+    golden(predicted_right=doubt.evidence)
+    golden(engine_vllm=doubt.name)
 
 
 X2 = RatioRecord("batch", "", "", 100, 9, 90, 0.99, 0.95, 1.1, doublings=1.0)
@@ -99,7 +101,7 @@ def test_errors_of_two_doublings_are_more_than_independent_and_less_than_twice_o
 @pytest.mark.usefixtures("known")
 def test_a_pool_lends_no_direction_to_a_value_that_none_of_its_pairs_has(
     monkeypatch: pytest.MonkeyPatch,
-    said: Said,
+    golden: Golden,
 ) -> None:
     pool = dataclasses.replace(ENGINES, right=0.95, among=("trtllm", "vllm"))
     monkeypatch.setattr(ratios, "read_ratios", lambda: (pool,))
@@ -107,7 +109,7 @@ def test_a_pool_lends_no_direction_to_a_value_that_none_of_its_pairs_has(
     assert (found.right, found.n, found.n_apart, found.is_right) == (None, 0, 0, False)
     assert found.high == pytest.approx(1 / 0.7)
     assert unproven([found]) is found
-    said(no_measured=found.evidence)
+    golden(no_measured=found.evidence)
     seen = ratio_record("engine", "vllm", "trtllm")
     assert seen.is_right
 

@@ -37,7 +37,7 @@ from advisor.predict.spend import (
 )
 from advisor.prediction import AdvisorError, Tier
 from advisor.show.words.load import power_text, spend_document, spend_text
-from tests.golden.said import Said, lines_with
+from tests.golden.sentences import Golden, lines_with
 
 
 def answer(
@@ -243,14 +243,14 @@ def test_a_measured_log_replaces_the_estimate_of_the_run_s_arm_alone() -> None:
 
 
 def test_a_log_of_the_plain_run_is_that_of_plain_decoding_and_one_of_another_k_is_refused(
-    said: Said,
+    golden: Golden,
 ) -> None:
     advice = answer()
     known = spent(advice, MeasuredPower(500.0, "measured: run.csv", 0))
     assert known.plain.power_w.value == 500.0
     assert known.chosen == spent(advice).chosen
     text = spend_text(known, advice.setup.hardware)
-    said(without_speculation=lines_with(text, "without speculation"))
+    golden(without_speculation=lines_with(text, "without speculation"))
     with pytest.raises(AdvisorError, match="ran with K = 8, and energy is told of"):
         spent(advice, MeasuredPower(500.0, "measured: run.csv", 8))
 

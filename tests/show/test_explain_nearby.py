@@ -25,7 +25,7 @@ from advisor.show.explain.nearby import (
     nearest_speedups,
     published_speedups,
 )
-from tests.golden.said import Said, lines_with
+from tests.golden.sentences import Golden, lines_with
 from tests.measured.store_package import add_table, fake_package, moe_rows
 
 EXPERTS = "vllm_unquantizedfusedmoe_triton_tritonexperts"
@@ -60,13 +60,13 @@ def part(found: pd.DataFrame, name: str, step: str) -> pd.DataFrame:
 
 
 def test_the_nearest_shape_and_load_of_the_same_kernel_comes_first(
-    store: Store, said: Said
+    store: Store, golden: Golden
 ) -> None:
     found = near_kernels(store, SETUP, 16, 3)
     assert list(found.columns) == list(NEAR_COLUMNS)
     plain = part(found, "Routed", "plain").iloc[0]
     verify = part(found, "Routed", "verify").iloc[0]
-    said(tokens_experts=lines_with(plain["measured_at"], "16 tokens"))
+    golden(tokens_experts=lines_with(plain["measured_at"], "16 tokens"))
     assert plain["measured_s"] == pytest.approx(1.6e-3)
     assert "64 tokens" in verify["measured_at"]
     assert 7.0e-3 not in set(found["measured_s"])

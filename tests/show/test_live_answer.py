@@ -134,7 +134,7 @@ def test_the_command_varies_k_where_the_answer_does(engine: str, batch: int) -> 
     ],
 )
 def test_the_command_s_note_says_what_it_cannot_name_and_what_does_not_start(
-    model_id: str, ranks: int, said: str
+    model_id: str, ranks: int, golden: str
 ) -> None:
     place = {
         "hardware_id": "h200-sxm",
@@ -144,7 +144,7 @@ def test_the_command_s_note_says_what_it_cannot_name_and_what_does_not_start(
     }
     answer = advise(Scenario(model_id=model_id, weight_dtype="fp8", acceptance="2.4@3", **place))
     note = launch(answer, outcome_of(answer))["note"]
-    assert re.findall(r"(?:Weights as|\w+ refuses)[^.]*\.", note) == [said] * bool(said)
+    assert re.findall(r"(?:Weights as|\w+ refuses)[^.]*\.", note) == [golden] * bool(golden)
 
 
 def test_the_command_of_sglang_writes_the_file_that_it_loads(advice: Advice) -> None:

@@ -12,7 +12,7 @@ from advisor.physics.notes import RANKS, Note, Rank, ranked
 from advisor.predict.scenario import Scenario
 from advisor.show.phrases.notes import BOOK, FLAGS, PHRASES, note_text, note_texts
 from advisor.show.words.answer import short_answer
-from tests.golden.said import Said, lines_with
+from tests.golden.sentences import Golden, lines_with
 
 EXAMPLE: dict[str, Any] = {
     **dict.fromkeys([name for name, _, _ in FLAGS.values()], None),
@@ -134,7 +134,7 @@ def test_a_refusal_has_the_same_words_in_its_short_and_bare_forms(refused: Advic
     assert note_texts([note], "labelled") == [whole], "no form of its own: the usual one"
 
 
-def test_what_a_graph_does_not_hold_is_said_by_its_facts(said: Said) -> None:
+def test_what_a_graph_does_not_hold_is_said_by_its_facts(golden: Golden) -> None:
     facts = {
         "k": 5,
         "batch": 128,
@@ -146,8 +146,8 @@ def test_what_a_graph_does_not_hold_is_said_by_its_facts(said: Said) -> None:
         "every_larger_k": True,
         "baseline_too": True,
     }
-    said(batch_tokens=note_text(Note.of("graph_missing", **facts)))
+    golden(batch_tokens=note_text(Note.of("graph_missing", **facts)))
     none = note_text(Note.of("graph_missing", **facts | {"largest": 0, "every_larger_k": False}))
-    said(tokens_vllm=lines_with(none, "768 tokens"))
+    golden(tokens_vllm=lines_with(none, "768 tokens"))
     between = note_text(Note.of("graph_missing", **facts | {"largest": 1024, "of_rank": True}))
-    said(batch_rank=between)
+    golden(batch_rank=between)

@@ -25,7 +25,7 @@ from studies.diagnosis import (
     tried,
     width_of,
 )
-from tests.golden.said import Said, lines_with
+from tests.golden.sentences import Golden, lines_with
 
 
 def test_most_rows_of_the_second_collection_that_state_enough_are_predicted() -> None:
@@ -39,15 +39,15 @@ def test_most_rows_of_the_second_collection_that_state_enough_are_predicted() ->
 
 
 def test_a_row_that_states_no_accelerator_is_not_counted_and_one_without_model_is_refused(
-    said: Said,
+    golden: Golden,
 ) -> None:
     frame = published_rows(COLLECTIONS[1])
     one = frame[frame["hardware_id"] == "b200-sxm"].head(1)
     assert not answered(one.assign(hardware_id="not-stated"))["asked"].item()
     unnamed = answered(one.assign(model_id="not-stated"))
     assert unnamed["asked"].item()
-    said(model_id=lines_with(by_laboratory(unnamed), "model_id is"))
-    said(these_are=lines_with(summary(unnamed), "of these"))
+    golden(model_id=lines_with(by_laboratory(unnamed), "model_id is"))
+    golden(these_are=lines_with(summary(unnamed), "of these"))
 
 
 SAMPLE = 6

@@ -31,7 +31,7 @@ from studies.engine_designs import (
     sittings,
     table_of,
 )
-from tests.golden.said import lines_with
+from tests.golden.sentences import lines_with
 from tests.measured.refit_synthetic import synthetic_points
 from tools.engine_data_set import BATCHES, DESIGNS, design, write_data_set
 
@@ -122,7 +122,7 @@ def test_cells_whose_control_moved_take_no_part_and_those_with_repeats_apart_do(
     assert {point.n_draft for point in points} == {0, 1, 3}
 
 
-def test_errors_are_of_cells_that_the_fit_did_not_see(tmp_path, said):
+def test_errors_are_of_cells_that_the_fit_did_not_see(tmp_path, golden):
     folders = write(tmp_path, ("k2", "k4", "k8"), slower={"k8": 2.0})
     cells = cells_of(folders)
     rows = table_of(points_held(folders, cells), cells)
@@ -130,18 +130,18 @@ def test_errors_are_of_cells_that_the_fit_did_not_see(tmp_path, said):
     assert mean_error(rows, "half") < mean_error(rows, "before")
     assert mean_error(rows[own], "design_out") > 1.2 * mean_error(rows[own], "half")
     text = report(folders)
-    said(designs_cells=lines_with(text, "3 designs"))
-    said(control_within=lines_with(text, "control within"))
-    said(design_left=lines_with(text, "a design"))
+    golden(designs_cells=lines_with(text, "3 designs"))
+    golden(control_within=lines_with(text, "control within"))
+    golden(design_left=lines_with(text, "a design"))
 
 
-def test_equal_bytes_are_judged_by_a_fit_on_the_others(tmp_path, said):
+def test_equal_bytes_are_judged_by_a_fit_on_the_others(tmp_path, golden):
     names = ("k2", "k4", "k8", "coarse", "fine")
     folders = write(tmp_path, names, slower={"fine": 1.5})
     cells = cells_of(folders)
     points = points_held(folders, cells)
     (fine,) = granularity(points, cells)
-    said(fine_experts=fine)
+    golden(fine_experts=fine)
 
 
 @pytest.mark.parametrize(("touched_s", "taken"), [(0.0, False), (20e-6, True)])
@@ -199,7 +199,7 @@ def test_folders_of_a_sitting_stand_together(tmp_path):
 
 
 @pytest.mark.parametrize(("said", "right"), [((10.0, 20.0), 1), ((20.0, 10.0), 0)])
-def test_the_order_counts_pairs_that_lie_further_apart_than_their_repeats(said, right):
+def test_the_order_counts_pairs_that_lie_further_apart_than_their_repeats(golden, right):
     rows = pd.DataFrame(
         {
             "design": ["a", "b", "a", "b", "a", "b"],
@@ -207,16 +207,16 @@ def test_the_order_counts_pairs_that_lie_further_apart_than_their_repeats(said, 
             "n_draft": [0, 0, 3, 3, 3, 3],
             "spread": 0.05,
             "measured": [5.0, 5.0, 10.0, 20.0, 1.0, 2.0],
-            "half": [5.0, 5.0, *said, 1.0, 2.0],
+            "half": [5.0, 5.0, *golden, 1.0, 2.0],
         }
     )
     assert order(rows, "half") == (right, 1)
     assert order(rows.assign(spread=0.4), "half") == (0, 0)
 
 
-def test_no_rows_and_rows_far_off_are_one_sentence(tmp_path, capsys, said):
+def test_no_rows_and_rows_far_off_are_one_sentence(tmp_path, capsys, golden):
     assert main([str(tmp_path)]) == 2
-    said(make_engine=lines_with(capsys.readouterr().out, "make engine"))
+    golden(make_engine=lines_with(capsys.readouterr().out, "make engine"))
     write(tmp_path, ("k2",), slower={"k2": 40.0})
     assert main([str(tmp_path)]) == 2
-    said(rows_cannot=lines_with(capsys.readouterr().out, "the rows"))
+    golden(rows_cannot=lines_with(capsys.readouterr().out, "the rows"))

@@ -35,7 +35,7 @@ from studies.validation.own_runs import (
     write_own_runs,
 )
 from studies.validation.unseen import simpler_wins
-from tests.golden.said import Said, lines_with
+from tests.golden.sentences import Golden, lines_with
 from tests.published import fitted
 
 
@@ -85,15 +85,15 @@ def frame(after: float) -> pd.DataFrame:
 
 
 def test_widths_errors_and_slopes_are_those_of_the_rows_and_bars_are_met_or_missed(
-    said: Said,
+    golden: Golden,
 ) -> None:
     (centre, every) = own_runs(frame(0.2))
     assert (centre.kind, every.kind) == ("data centre", "all")
     assert centre.error_before == pytest.approx(0.1)
     assert centre.width_after == pytest.approx(0.2)
     assert centre.slope_after == pytest.approx(0.0, abs=1e-12)
-    said(median_width=lines_with(own_runs_section(frame(0.2)), "| median width"))
-    said(median_width_2=lines_with(own_runs_section(frame(0.4)), "| median width"))
+    golden(median_width=lines_with(own_runs_section(frame(0.2)), "| median width"))
+    golden(median_width_2=lines_with(own_runs_section(frame(0.4)), "| median width"))
 
 
 def test_what_is_written_is_read_and_a_damaged_file_is_named(tmp_path: Path) -> None:
@@ -146,11 +146,11 @@ def regrets(ours: float, fixed: float, n: int = 20) -> pd.DataFrame:
     return pd.DataFrame([one | {"laboratory": "abc"[i % 3]} for i in range(n)])
 
 
-def test_a_constant_that_does_as_well_is_named_and_a_worse_one_is_not(said: Said) -> None:
+def test_a_constant_that_does_as_well_is_named_and_a_worse_one_is_not(golden: Golden) -> None:
     assert beaten_by(regrets(0.01, 0.05)) == []
     assert "met" in best_k_section(regrets(0.01, 0.05))
     text = best_k_section(regrets(0.03, 0.02))
-    said(simpler_rule=lines_with(text, "A simpler"))
+    golden(simpler_rule=lines_with(text, "A simpler"))
     assert "always K = 5" not in " ".join(beaten_by(regrets(0.03, 0.02)))
 
 
@@ -172,9 +172,9 @@ def test_the_rule_on_reading_weights_finds_scout_in_specbundle_and_nothing_else(
     assert external["head"].ne("").all()
 
 
-def test_where_a_simpler_model_errs_less_the_document_says_so(said: Said) -> None:
+def test_where_a_simpler_model_errs_less_the_document_says_so(golden: Golden) -> None:
     figures = pd.DataFrame(
         {"speedup": {"ours": 0.2, "simple": 0.1}, "shape": {"ours": 0.1, "simple": 0.2}}
     )
-    said(speedup_simpler=simpler_wins(figures))
-    said(no_simpler=lines_with(simpler_wins(figures[["shape"]]), "No simpler"))
+    golden(speedup_simpler=simpler_wins(figures))
+    golden(no_simpler=lines_with(simpler_wins(figures[["shape"]]), "No simpler"))

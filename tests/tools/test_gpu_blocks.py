@@ -17,7 +17,7 @@ from advisor.measured.ingest.columns import weight_dtype
 from advisor.profiling.engine.command import parser as engine_options
 from advisor.profiling.engine.command import plan_of
 from advisor.profiling.plan import make_plan
-from tests.golden.said import Said
+from tests.golden.sentences import Golden
 from tests.profiling import fake_engine
 from tools import gpu_blocks
 
@@ -57,7 +57,7 @@ def test_without_an_engine_or_time_it_says_so_and_writes_below_its_folder_alone(
 
 
 def test_each_block_says_what_the_engine_ran_and_a_refusal_costs_itself_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(fake_engine.install(tmp_path / "fake")))
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
@@ -85,9 +85,9 @@ def test_each_block_says_what_the_engine_ran_and_a_refusal_costs_itself_alone(
     v3 = blocks["engine-flash-attn-v3"]
     assert (fp8["weight_dtype"], fp8["expert_kernel"]) == ("fp8_block", "Scheduler")
     assert v3["attention_backend"] == "FLASH_ATTN 3"
-    said(engine_ran=blocks["engine-nvfp4"]["ended"])
-    said(engine_ran_2=blocks["engine-flashmla"]["ended"])
-    said(refused_engine=blocks["engine-flashinfer"]["ended"])
+    golden(engine_ran=blocks["engine-nvfp4"]["ended"])
+    golden(engine_ran_2=blocks["engine-flashmla"]["ended"])
+    golden(refused_engine=blocks["engine-flashinfer"]["ended"])
     assert blocks["other"] == {"ended": "no engine: flash_mla is not importable here"}
     assert (fp8["sm_clock_mhz"], fp8["power_w"], fp8["temperature_c"]) == (1980.0, 312.5, 41.0)
     with (out / "engine-fp8-block" / "clocks.csv").open(encoding="utf-8", newline="") as stream:

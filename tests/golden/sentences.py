@@ -1,6 +1,6 @@
-"""Sentences that tests meet, beside those that were reviewed: said.yaml of the test's folder.
+"""Sentences that tests meet, beside those that were reviewed: golden.yaml of the test's folder.
 
-`WRITE_SAID=1 python -m pytest FILE` writes those of the tests that it runs, to be read as a diff.
+`WRITE_GOLDEN=1 python -m pytest FILE` writes those of the tests that it runs, to be read as a diff.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 TESTS = Path(__file__).parents[1]
-NAME = "said.yaml"
+NAME = "golden.yaml"
 _OF_ONE_RUN = re.compile(r"/\S*?/pytest-of-[^/]+/pytest-\d+(/popen-gw\d+)?/[^/\s`']+")
 """Folders that pytest makes for a test."""
 
@@ -40,8 +40,8 @@ def without_folders(text: str | list[str]) -> str | list[str]:
     return [_OF_ONE_RUN.sub("FOLDER", each) for each in text]
 
 
-class Said:
-    """Holds a test's sentences against the reviewed ones: `said(refused=test.error[0].value)`.
+class Golden:
+    """Holds a test's sentences against the reviewed ones: `golden(refused=test.error[0].value)`.
 
     test : `test_file.py::test_name[case]`.
     """
@@ -58,11 +58,13 @@ class Said:
         assert all(self.seen.setdefault(*each) == each[1] for each in texts.items()), (
             "two texts of one name: name each"
         )
-        if os.environ.get("WRITE_SAID"):
+        if os.environ.get("WRITE_GOLDEN"):
             self._write(texts)
         known = reviewed(self.folder).get(self.test, {})
         held = {name: known.get(name) for name in texts}
-        assert texts == held, f"review it: WRITE_SAID=1 python -m pytest {self.folder / self.test}"
+        assert texts == held, (
+            f"review it: WRITE_GOLDEN=1 python -m pytest {self.folder / self.test}"
+        )
 
     def _write(self, texts: dict[str, Any]) -> None:
         every = reviewed(self.folder)

@@ -1,4 +1,4 @@
-"""Reviewed sentences (tests/golden/said.py): each is of a test that still asks for it."""
+"""Reviewed sentences (tests/golden/sentences.py): each is of a test that still asks for it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.golden.said import NAME, TESTS, Said, lines_with, reviewed
+from tests.golden.sentences import NAME, TESTS, Golden, lines_with, reviewed
 
 
 @pytest.mark.parametrize("file", sorted(TESTS.rglob(NAME)), ids=lambda file: file.parent.name)
@@ -21,13 +21,13 @@ def test_every_reviewed_sentence_is_asked_for(file: Path) -> None:
 
 def test_a_sentence_that_is_worded_anew_or_gone_is_noticed(tmp_path: Path) -> None:
     (tmp_path / NAME).write_text("test_a.py::test_b:\n  refused: Give a number in FOLDER/x\n")
-    said = Said(tmp_path, "test_a.py::test_b")
-    said(refused="Give a number in /tmp/pytest-of-me/pytest-3/test_b0/x")
+    golden = Golden(tmp_path, "test_a.py::test_b")
+    golden(refused="Give a number in /tmp/pytest-of-me/pytest-3/test_b0/x")
     for text in ("Give numbers in FOLDER/x", ""):
         with pytest.raises(AssertionError):
-            said(refused=text)
+            golden(refused=text)
     with pytest.raises(AssertionError):
-        said(other="Give a number in FOLDER/x")
+        golden(other="Give a number in FOLDER/x")
 
 
 def test_a_line_is_held_by_its_sentence() -> None:
