@@ -184,14 +184,18 @@ class RuntimeSchedule:
         return (Note.of(self.fixed_k, **facts),) if k else ()
 
 
+def _beyond_schedule(batch: float) -> list[int]:
+    """Doublings of the last of SCHEDULE_BATCHES up to the first that holds a batch. [-]"""
+    last = SCHEDULE_BATCHES[-1]
+    doublings = np.arange(1, np.ceil(np.log2(batch / last)) + 1)
+    return np.minimum(last * 2.0**doublings, MAX_BATCH).astype(int).tolist()
+
+
 def schedule_values(setup: Setup, curve: Curve) -> KValues:
     """Values of each K on the batches that decide every schedule, whatever others a curve shows."""
     end = float(curve.batches[-1])
     fixed = SCHEDULE_BATCHES[: int(np.searchsorted(SCHEDULE_BATCHES, end)) + 1]
-    beyond = SCHEDULE_BATCHES[-1] * 2.0 ** np.arange(
-        1, np.ceil(np.log2(end / SCHEDULE_BATCHES[-1])) + 1
-    )
-    grid = np.unique(np.minimum([*fixed, *beyond, *graph_edges(setup)], MAX_BATCH))
+    grid = np.unique([*fixed, *_beyond_schedule(end), *graph_edges(setup)])
     known = np.isin(curve.batches, grid)
     if np.count_nonzero(known) == len(grid):
         return values_of(curve, known)
@@ -251,8 +255,8 @@ def schedule_for(
 
 def _decided(setup: Setup, last: int | None, choice: ServeChoice) -> RuntimeSchedule:
     """The schedule of a server, over batches up to `last` where that is beyond the usual."""
-    extra = [] if last is None else [last]
-    grid = batches_with(setup.scenario.batch_size, *extra, *graph_edges(setup))
+    targets = [setup.scenario.batch_size, *([] if last is None else [last])]
+    grid = batches_with(*targets, *_beyond_schedule(max(targets)), *graph_edges(setup))
     curve = curve_for(setup, grid)
     values = schedule_values(setup, curve)
     return RuntimeSchedule(
@@ -385,12 +389,12 @@ def served_drafts(
     switches = fixed_k_of(setup) is None
     served = np.array(best_alone)
     # A schedule ends at the largest batch of its curve, which a larger target batch extends.
-    ends = np.maximum(batches, SCHEDULE_BATCHES[-1])
+    ends = np.array([[SCHEDULE_BATCHES[-1], *_beyond_schedule(batch)][-1] for batch in batches])
     for end in np.unique(ends[batches <= largest]):
         here = (ends == end) & (batches <= largest)
         at_end = values
         if at_end is None or at_end.batches[-1] < end:
-            grid = batches_with(int(end), *graph_edges(setup))
+            grid = batches_with(*_beyond_schedule(end), *graph_edges(setup))
             at_end = schedule_values(setup, curve_for(setup, grid))
         table = whole_batches(at_end, min(largest, int(end)), limit_s)
         alone = best_alone[here]

@@ -160,7 +160,7 @@ SWEEP_TEXT_COLUMNS = frozenset(
 """Columns of COLUMNS that hold words; all others are numbers, SI."""
 NEEDED_COLUMNS = ("block", "op", "status", "time_s")
 DATA_NAMES = ("data.csv", "data.csv.gz")
-_WRITTEN_BY_PROFILER = re.compile(r"^source:\s*\"?advisor\.profiling\b", re.MULTILINE)
+_WRITTEN_BY_PROFILER = re.compile(r'^(?:source| "source"):\s*"?advisor\.profiling\b', re.MULTILINE)
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 

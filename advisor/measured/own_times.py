@@ -29,7 +29,7 @@ def own_times(frame: pd.DataFrame) -> pd.DataFrame:
     within a row stay.
     """
     values = Numbers(frame)
-    derived = frame["derived"].fillna("")
+    derived = frame["derived"].astype(object).fillna("")
     paired = derived.str.contains("tpot_s") | frame["metric"].isin(ROUND_METRICS)
     over_another = (derived.str.contains("speedup") & ~paired).to_numpy(dtype=bool)
     per_token = ~np.isnan(values["tpot_s"])

@@ -178,7 +178,7 @@ def test_plain_decoding_is_told_as_such_and_what_is_known_of_acceptance_over_con
 
 
 @pytest.mark.parametrize(
-    ("contexts", "batches", "said"),
+    ("contexts", "batches", "expected"),
     [
         ((0,), (1,), "contexts"),
         ((20_000_000,), (1,), "contexts"),
@@ -187,9 +187,9 @@ def test_plain_decoding_is_told_as_such_and_what_is_known_of_acceptance_over_con
     ],
 )
 def test_axes_out_of_range_are_refused(
-    contexts: tuple[int, ...], batches: tuple[int, ...], golden: str
+    contexts: tuple[int, ...], batches: tuple[int, ...], expected: str
 ) -> None:
-    with pytest.raises(AdvisorError, match=golden):
+    with pytest.raises(AdvisorError, match=expected):
         context_map(scenario(), contexts, batches)
 
 

@@ -354,7 +354,7 @@ def test_a_tighter_limit_never_lets_more_models_in_nor_makes_one_cheaper() -> No
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "expected"),
     [
         ({"wanted": ("no-such-model",)}, "no shipped model"),
         ({"sizes": {"min_total_params": 5e10, "max_total_params": 1e10}}, "no model has"),
@@ -366,10 +366,10 @@ def test_a_tighter_limit_never_lets_more_models_in_nor_makes_one_cheaper() -> No
         ({"usd_per_hour": -2.0}, "GPU-hour"),
     ],
 )
-def test_impossible_questions_are_refused_in_one_sentence(changes: dict, golden: str) -> None:
+def test_impossible_questions_are_refused_in_one_sentence(changes: dict, expected: str) -> None:
     names = changes.pop("wanted", ("qwen3-4b",) if "sizes" not in changes else ())
     sizes = changes.pop("sizes", {})
-    with pytest.raises(AdvisorError, match=golden):
+    with pytest.raises(AdvisorError, match=expected):
         leaderboard(question(**changes, wanted=named(*names, **sizes)))
 
 

@@ -445,7 +445,7 @@ def test_a_schedule_changes_k_just_where_the_limit_is_first_missed_also_beyond_5
 
 
 @pytest.mark.parametrize(
-    ("acceptance", "said"),
+    ("acceptance", "expected"),
     [
         ("2.4@3", "At K = 1, 2 and 4 to 8 it is extrapolated, with a wider 80% range."),
         ("0.7,0.6,0.5,0.5,0.5,0.4", "At K = 7 and 8 it is extrapolated"),
@@ -454,12 +454,12 @@ def test_a_schedule_changes_k_just_where_the_limit_is_first_missed_also_beyond_5
     ],
 )
 def test_accepted_lengths_at_k_beyond_those_given_carry_a_remark(
-    acceptance: str, golden: str
+    acceptance: str, expected: str
 ) -> None:
     setup = load_setup(Scenario(acceptance=acceptance))
     found = carried_text(setup.acceptance.extrapolated, np.arange(9))
-    assert found.startswith(golden)
-    assert bool(found) == bool(golden)
+    assert found.startswith(expected)
+    assert bool(found) == bool(expected)
     assert accepted_length_text(setup).startswith("Accepted length: ")
     assert accepted_length_text(setup).endswith(found)
 

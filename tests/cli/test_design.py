@@ -87,7 +87,7 @@ def test_targets_print_their_verdict_and_write_their_rows(
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "expected"),
     [
         (("--target", "h100-sxm:8", "--batches", "4"), "leave --batches out"),
         (("--target", "moon:8"), "'moon' is unknown"),
@@ -101,11 +101,11 @@ def test_targets_print_their_verdict_and_write_their_rows(
     ],
 )
 def test_a_wrong_option_is_refused_in_one_sentence(
-    options: tuple[str, ...], golden: str, run: Run
+    options: tuple[str, ...], expected: str, run: Run
 ) -> None:
     code, out, err = run(*SMALL, *options)
     assert (code, out) == (2, "")
-    assert golden in flat(err)
+    assert expected in flat(err)
 
 
 def test_a_model_beside_a_target_size_is_the_baseline(run: Run) -> None:

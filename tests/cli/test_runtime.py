@@ -60,6 +60,7 @@ def test_export_writes_what_it_prints(run: Run, tmp_path: Path, engine: str) -> 
         str(tmp_path),
         "--draft-model",
         "a/b",
+        "--by-batch",
         "--json",
     ]
     code, out, err = run(*arguments)
@@ -171,7 +172,7 @@ def test_advise_prints_the_launch_command_that_export_writes(run: Run, tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "expected"),
     [
         (
             ["--drafter", "eagle3", "--accepted-length", "1.02@3"],
@@ -185,11 +186,11 @@ def test_advise_prints_the_launch_command_that_export_writes(run: Run, tmp_path:
     ],
 )
 def test_advise_says_why_there_is_no_launch_command(
-    run: Run, changed: list[str], golden: str
+    run: Run, changed: list[str], expected: str
 ) -> None:
     code, out, err = run("advise", *EAGLE[:4], "--batch", "16", *changed)
     assert code == 0, err
-    assert golden in flat(out)
+    assert expected in flat(out)
 
 
 AT_2000 = [

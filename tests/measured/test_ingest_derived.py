@@ -184,7 +184,7 @@ def test_a_batch_of_each_rank_is_not_that_of_a_run_that_does_not_say_what_it_cou
 
 
 @pytest.mark.parametrize(
-    ("columns", "said", "unsaid"),
+    ("columns", "expected", "unsaid"),
     [
         (
             {"draft_tokens_k": [0, 0, 3], "tpot_ms": [10, 11, 4], "batch_size": [8, 4, 4]}
@@ -215,9 +215,9 @@ def test_a_batch_of_each_rank_is_not_that_of_a_run_that_does_not_say_what_it_cou
         ),
     ],
 )
-def test_of_a_row_without_a_speedup_is_said_what_keeps_it_from_one(columns, golden, unsaid):
+def test_of_a_row_without_a_speedup_is_said_what_keeps_it_from_one(columns, expected, unsaid):
     _, note = match_baselines(points(**({"draft_tokens_k": [0, 3]} | columns)))
-    assert golden in note
+    assert expected in note
     assert unsaid not in note
 
 

@@ -108,7 +108,7 @@ def test_a_plain_step_beside_a_whole_round_is_a_speedup_times_the_accepted_lengt
 
 
 @pytest.mark.parametrize(
-    ("header", "metric", "factors", "said"),
+    ("header", "metric", "factors", "expected"),
     [
         (
             "TPOT off (ms),TPOT MTP K=2 (ms)",
@@ -138,10 +138,10 @@ def test_a_plain_step_beside_a_whole_round_is_a_speedup_times_the_accepted_lengt
     ],
 )
 def test_a_pair_has_the_metric_the_units_and_the_guesses_of_its_headers(
-    header, metric, factors, golden
+    header, metric, factors, expected
 ):
     pair = side_by_side(["batch", *header.split(",")])
-    assert (pair.plain, pair.spec, pair.metric, pair.said) == (1, 2, metric, golden)
+    assert (pair.plain, pair.spec, pair.metric, pair.said) == (1, 2, metric, expected)
     assert pair.factors == pytest.approx(factors)
 
 

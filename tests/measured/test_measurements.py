@@ -145,21 +145,21 @@ def _rehash(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cell", "changed", "said", "hashed"),
+    ("cell", "changed", "expected", "hashed"),
     [
         ("18.89", "18.90", "sha256", False),
         ("HumanEval", "Humaneval", r"column dataset: 'Humaneval'", True),
     ],
 )
 def test_a_changed_cell_is_noticed(
-    tmp_path: Path, cell: str, changed: str, golden: str, hashed: bool
+    tmp_path: Path, cell: str, changed: str, expected: str, hashed: bool
 ):
     folder = _copy(tmp_path)
     data = folder / "data.csv"
     data.write_text(data.read_text(encoding="utf-8").replace(cell, changed, 1), encoding="utf-8")
     if hashed:
         _rehash(folder)
-    with pytest.raises(AdvisorError, match=golden):
+    with pytest.raises(AdvisorError, match=expected):
         read_dataset(folder)
 
 

@@ -111,7 +111,7 @@ def test_a_round_timed_beside_a_plain_step_has_the_speedup_of_its_accepted_token
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         (rows(batches=(1.0, 8.0)), "2 batches of plain decoding"),
         (rows(model="gpt-oss-20b"), "0 batches of plain decoding"),
@@ -119,11 +119,11 @@ def test_a_round_timed_beside_a_plain_step_has_the_speedup_of_its_accepted_token
     ],
 )
 def test_a_file_without_a_sweep_of_the_scenario_is_refused_with_what_was_found(
-    tmp_path: Path, text: str, golden: str
+    tmp_path: Path, text: str, expected: str
 ) -> None:
     path = tmp_path / "plain.csv"
     path.write_text(text)
-    with pytest.raises(AdvisorError, match=golden):
+    with pytest.raises(AdvisorError, match=expected):
         plain_sweep_of(read_measured([path]), ASKED)
 
 

@@ -139,17 +139,18 @@ def test_rows_faster_than_memory_are_those_marked_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("factor", "said"), [(1234.5, "is 1,230 times"), (1 / 25_000, "is 1/25,000 of"), (7.5, "7.5 t")]
+    ("factor", "expected"),
+    [(1234.5, "is 1,230 times"), (1 / 25_000, "is 1/25,000 of"), (7.5, "7.5 t")],
 )
 def test_a_factor_is_said_in_three_digits_and_never_as_a_power_of_ten(
-    factor: float, golden: str
+    factor: float, expected: str
 ) -> None:
     frame = synthetic_points((1, 4, 16), (3,), quantity="tpot_s")
     frame["tpot_s"] *= factor
     points, _ = refit_points(frame)
     with pytest.raises(AdvisorError) as refused:
         check_units(points)
-    assert golden in str(refused.value)
+    assert expected in str(refused.value)
 
 
 def test_a_time_is_not_suspected_to_be_of_a_round_where_plain_steps_are_off_alike() -> None:

@@ -209,7 +209,7 @@ def test_inferencex_rates_are_scaled_to_all_gpus_and_held_to_their_range():
 
 
 @pytest.mark.parametrize(
-    ("said", "placed"),
+    ("expected", "placed"),
     [
         ({"dp_attention": "false"}, [8, 8, 8, None]),
         ({"dp_attention": "true"}, [8, 8, 8, 8]),
@@ -234,10 +234,10 @@ def test_inferencex_rates_are_scaled_to_all_gpus_and_held_to_their_range():
         ),
     ],
 )
-def test_inferencex_attention_groups_and_decode_workers_share_the_batch(golden, placed):
+def test_inferencex_attention_groups_and_decode_workers_share_the_batch(expected, placed):
     records = json.loads((FOLDER / "inferencex_constructed.json").read_text())
     sizes = {"tp": 8, "ep": 8, "decode_tp": 8, "decode_ep": 8}
-    row = read([records[0] | sizes | golden]).frame.iloc[0]
+    row = read([records[0] | sizes | expected]).frame.iloc[0]
     names = ("gpu_count", "tensor_parallel", "expert_parallel", "data_parallel")
     assert [None if pd.isna(row[name]) else int(row[name]) for name in names] == placed
 
@@ -258,7 +258,7 @@ def test_a_model_s_name_means_the_profile_with_its_dimensions_before_a_shorter_i
 
 
 @pytest.mark.parametrize(
-    ("name", "given", "expected", "said"),
+    ("name", "given", "dtype", "note"),
     [
         (
             "Qwen/Qwen3-30B-A3B-FP8",
@@ -274,15 +274,15 @@ def test_a_model_s_name_means_the_profile_with_its_dimensions_before_a_shorter_i
         ("Qwen3-30B-A3B-speculator.eagle3", "", None, "not known as a checkpoint"),
     ],
 )
-def test_a_format_in_a_model_s_name_fills_an_empty_cell_and_is_said(name, given, expected, golden):
+def test_a_format_in_a_model_s_name_fills_an_empty_cell_and_is_said(name, given, dtype, note):
     text = f"model_id,hardware_id,batch_size,tpot_s,weight_dtype\n{name},h200-sxm,8,0.01,{given}\n"
     result = resolve_names(read_upload("points.csv", text.encode())).result
     assert list(result.frame["model_id"]) == ["qwen3-30b-a3b"]
     cells = result.frame["weight_dtype"]
-    assert (list(cells) == [expected]) if expected else cells.isna().all()
-    told = [note for note in result.derived if name in note]
-    assert len(told) == bool(golden)
-    assert not golden or golden in told[0]
+    assert (list(cells) == [dtype]) if dtype else cells.isna().all()
+    notes = [each for each in result.derived if name in each]
+    assert len(notes) == bool(note)
+    assert not note or note in notes[0]
 
 
 def test_what_a_name_says_stands_once_with_its_files_whenever_the_files_are_joined():
@@ -418,7 +418,7 @@ def test_an_sglang_log_of_several_ranks_counts_the_batch_of_all():
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"),
+    ("lines", "expected"),
     [
         ([steps((9, 1, 1, 5.0), c=1, ct=100)], "9 steps with prompts"),
         ([steps((9, 1, 1, 5.0), dummy=" (dummy)")], "9 steps idle"),
@@ -427,8 +427,8 @@ def test_an_sglang_log_of_several_ranks_counts_the_batch_of_all():
         ([decode(4, 10.0, rank=f"DP{i} TP0").encode() for i in (0, 0, 0, 0, 1)], "mixes 2 engines"),
     ],
 )
-def test_a_log_without_decoding_of_one_engine_says_so(lines, golden):
-    with pytest.raises(AdvisorError, match=golden):
+def test_a_log_without_decoding_of_one_engine_says_so(lines, expected):
+    with pytest.raises(AdvisorError, match=expected):
         read_upload("server.log", b"\n".join(lines))
 
 

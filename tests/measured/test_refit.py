@@ -294,9 +294,7 @@ def test_a_scenario_carries_the_refit_into_every_prediction_its_hash_and_its_lin
     answer = advise(own)
     shipped = advise(plain)
     assert answer.recommendation.speedup.value < shipped.recommendation.speedup.value
-    assert answer.recommendation.speedup.because.endswith(
-        f"refitted on {result.n_points} uploaded points"
-    )
+    assert answer.setup.adjustment.label == f"refitted on {result.n_points} uploaded points"
     assert any(f"data {result.data}" in source for source in answer.setup.sources)
 
 

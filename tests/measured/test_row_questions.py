@@ -76,6 +76,7 @@ def test_a_batch_timed_until_its_last_sequence_waits_for_the_slowest() -> None:
                 "round_host",
                 "reread",
                 "verified",
+                "verify_tokens",
                 "eager",
             )
         )

@@ -545,14 +545,14 @@ def test_the_last_captured_batch_of_each_k_and_the_next_stand_in_the_grid() -> N
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "expected"),
     [
         ({"engine_version": "newest"}, "engine_version='newest' is no release"),
         ({"graph_sizes": "some"}, "says no captured"),
     ],
 )
 def test_a_release_or_sizes_that_are_none_are_one_sentence(
-    changes: dict[str, str], golden: str
+    changes: dict[str, str], expected: str
 ) -> None:
-    with pytest.raises(AdvisorError, match=golden):
+    with pytest.raises(AdvisorError, match=expected):
         build_scenario(acceptance="2.4@3", **changes)

@@ -58,7 +58,7 @@ def test_an_exchange_between_nodes_or_among_more_ranks_than_were_measured_says_w
 
 
 @pytest.mark.parametrize(
-    ("model_id", "weights", "tensor", "expert", "more", "said"),
+    ("model_id", "weights", "tensor", "expert", "more", "expected"),
     [
         (
             "qwen3-235b-a22b",
@@ -102,7 +102,12 @@ def test_an_exchange_between_nodes_or_among_more_ranks_than_were_measured_says_w
     ],
 )
 def test_experts_split_within_a_block_of_their_weights_are_refused_and_what_to_do_is_said(
-    model_id: str, weights: str | None, tensor: int, expert: int, more: dict[str, str], golden: str
+    model_id: str,
+    weights: str | None,
+    tensor: int,
+    expert: int,
+    more: dict[str, str],
+    expected: str,
 ) -> None:
     placed = {
         "n_gpus": tensor,
@@ -116,11 +121,11 @@ def test_experts_split_within_a_block_of_their_weights_are_refused_and_what_to_d
         )
     )
     refusals = [note for note in setup.notes if note.kind == "split_blocks"]
-    assert len(refusals) == bool(golden)
+    assert len(refusals) == bool(expected)
     for note in refusals:
         assert note.rank is Rank.BLOCKS
         assert setup.notes[0] == note
-        assert note_text(note).startswith(golden)
+        assert note_text(note).startswith(expected)
         whole = load_setup(setup.scenario.model_copy(update={"expert_parallel": tensor}))
         ranks = note.facts["narrower"]
         narrower = load_setup(

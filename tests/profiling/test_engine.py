@@ -539,13 +539,16 @@ def test_controls_that_lie_apart_are_said_once_while_it_runs_and_stay_on_the_pag
 
 
 @pytest.mark.parametrize(
-    ("script", "said"), [("exit 9", "give --hardware"), ("echo no torch >&2; exit 1", "no torch")]
+    ("script", "expected"),
+    [("exit 9", "give --hardware"), ("echo no torch >&2; exit 1", "no torch")],
 )
-def test_rates_are_measured_of_a_processor_alone(tmp_path: Path, script: str, golden: str) -> None:
+def test_rates_are_measured_of_a_processor_alone(
+    tmp_path: Path, script: str, expected: str
+) -> None:
     python = tmp_path / "python"
     python.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
     python.chmod(0o755)
-    with pytest.raises(ProfilingError, match=golden):
+    with pytest.raises(ProfilingError, match=expected):
         command.hardware(str(python))
     python.write_text("#!/bin/sh\necho '[4e10, 7e11]'\n", encoding="utf-8")
     assert json.loads(command.hardware(str(python)))["bandwidth_bytes_per_s"] == 4e10
@@ -583,7 +586,7 @@ def test_a_model_s_first_layers_keep_the_kinds_that_they_have() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "expected"),
     [
         (["--k", "a"], "whole numbers"),
         (
@@ -600,11 +603,11 @@ def test_a_model_s_first_layers_keep_the_kinds_that_they_have() -> None:
     ],
 )
 def test_wrong_options_are_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], golden: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], expected: str
 ) -> None:
     (tmp_path / "config.json").write_text(json.dumps(CONFIG), encoding="utf-8")
     options = [option.replace("OUT", str(tmp_path / "out")) for option in options]
     tail = [] if "--output" in options else ["--plan"]
     assert main(["--engine", "vllm", "--model", str(tmp_path), *options, *tail]) == 2
-    assert golden in capsys.readouterr().err
+    assert expected in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

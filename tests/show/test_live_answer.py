@@ -126,7 +126,7 @@ def test_the_command_varies_k_where_the_answer_does(engine: str, batch: int) -> 
 
 
 @pytest.mark.parametrize(
-    ("model_id", "ranks", "said"),
+    ("model_id", "ranks", "expected"),
     [
         ("qwen3-235b-a22b", 8, "vLLM refuses to load this: see the remarks."),
         ("qwen3-235b-a22b", 4, ""),
@@ -134,7 +134,7 @@ def test_the_command_varies_k_where_the_answer_does(engine: str, batch: int) -> 
     ],
 )
 def test_the_command_s_note_says_what_it_cannot_name_and_what_does_not_start(
-    model_id: str, ranks: int, golden: str
+    model_id: str, ranks: int, expected: str
 ) -> None:
     place = {
         "hardware_id": "h200-sxm",
@@ -144,7 +144,7 @@ def test_the_command_s_note_says_what_it_cannot_name_and_what_does_not_start(
     }
     answer = advise(Scenario(model_id=model_id, weight_dtype="fp8", acceptance="2.4@3", **place))
     note = launch(answer, outcome_of(answer))["note"]
-    assert re.findall(r"(?:Weights as|\w+ refuses)[^.]*\.", note) == [golden] * bool(golden)
+    assert re.findall(r"(?:Weights as|\w+ refuses)[^.]*\.", note) == [expected] * bool(expected)
 
 
 def test_the_command_of_sglang_writes_the_file_that_it_loads(advice: Advice) -> None:

@@ -50,7 +50,7 @@ def test_a_name_and_gpus_are_a_scenario() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "expected"),
     [
         ({"model": "deepsek-v3", "gpus": "8xH200"}, "did you mean deepseek-v3"),
         ({"model": "deepseek-v3", "gpus": "H200"}, "write it as 8xH200"),
@@ -62,8 +62,8 @@ def test_a_name_and_gpus_are_a_scenario() -> None:
         ({"model": "deepseek-v3", "gpus": "8xH200", "batch_size": 0}, "batch_size=0"),
     ],
 )
-def test_what_is_wrong_is_said_in_words(given: dict[str, object], golden: str) -> None:
-    with pytest.raises(AdvisorError, match=re.escape(golden)):
+def test_what_is_wrong_is_said_in_words(given: dict[str, object], expected: str) -> None:
+    with pytest.raises(AdvisorError, match=re.escape(expected)):
         scenario(**given)
 
 
@@ -150,7 +150,7 @@ def test_the_notebook_runs_and_prints_what_stands_in_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "expected"),
     [
         ({"batch_size": 0}, "batch_size=0: expected at least 1"),
         ({"batch_size": "a"}, "batch_size='a': expected a whole number"),
@@ -158,7 +158,7 @@ def test_the_notebook_runs_and_prints_what_stands_in_it() -> None:
         ({"batch": 4}, "'batch' is not a setting of a scenario"),
     ],
 )
-def test_a_wrong_field_is_refused_in_words(given: dict[str, object], golden: str) -> None:
+def test_a_wrong_field_is_refused_in_words(given: dict[str, object], expected: str) -> None:
     with pytest.raises(AdvisorError) as refused:
         Scenario(acceptance="2.4@3", **given)  # type: ignore[arg-type]
-    assert str(refused.value) == golden
+    assert str(refused.value) == expected

@@ -198,8 +198,8 @@ def test_folders_of_a_sitting_stand_together(tmp_path):
     }
 
 
-@pytest.mark.parametrize(("said", "right"), [((10.0, 20.0), 1), ((20.0, 10.0), 0)])
-def test_the_order_counts_pairs_that_lie_further_apart_than_their_repeats(golden, right):
+@pytest.mark.parametrize(("expected", "right"), [((10.0, 20.0), 1), ((20.0, 10.0), 0)])
+def test_the_order_counts_pairs_that_lie_further_apart_than_their_repeats(expected, right):
     rows = pd.DataFrame(
         {
             "design": ["a", "b", "a", "b", "a", "b"],
@@ -207,7 +207,7 @@ def test_the_order_counts_pairs_that_lie_further_apart_than_their_repeats(golden
             "n_draft": [0, 0, 3, 3, 3, 3],
             "spread": 0.05,
             "measured": [5.0, 5.0, 10.0, 20.0, 1.0, 2.0],
-            "half": [5.0, 5.0, *golden, 1.0, 2.0],
+            "half": [5.0, 5.0, *expected, 1.0, 2.0],
         }
     )
     assert order(rows, "half") == (right, 1)

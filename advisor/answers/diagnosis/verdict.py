@@ -318,8 +318,9 @@ def judge(
     if fixed is not None and case in ("misconfigured", "few_accepted"):
         facts |= {"fixed_k": fixed.n_draft, "fixed": fixed.speedup}
         facts |= {"fixed_low": fixed.speedup_low, "fixed_high": fixed.speedup_high}
-    if off is not None:
-        facts |= _baseline(*off)
+    named_off = _furthest_baseline(compared) if case == "baseline" else off
+    if named_off is not None:
+        facts |= _baseline(*named_off)
     if case == "unusable":
         facts["refusal"] = "{}, line {}: {}".format(*result.refused[0])
     if case == "forecast":
@@ -437,10 +438,13 @@ def baseline_off(compared: Sequence[Comparison]) -> tuple[Comparison, Compared] 
     Such a server is another than the predicted one.
     """
     rows = _measured(compared, "plain")
-    outside = [(each, row) for each, row in rows if not row.inside]
-    if 2 * len(outside) <= len(rows):
-        return None
-    return max(outside, key=lambda pair: _distance(pair[1]))
+    outside = [row for _, row in rows if not row.inside]
+    return None if 2 * len(outside) <= len(rows) else _furthest_baseline(compared)
+
+
+def _furthest_baseline(compared: Sequence[Comparison]) -> tuple[Comparison, Compared]:
+    """The baseline furthest from its prediction."""
+    return max(_measured(compared, "plain"), key=lambda pair: _distance(pair[1]))
 
 
 def _baseline(comparison: Comparison, row: Compared) -> dict[str, Any]:

@@ -329,14 +329,13 @@ def _steps_that_follow(view: DiagnosisView, read: Measured, scenario: Scenario) 
     verdict = view.verdict
     length = own_length(read, scenario)
     with st.container(horizontal=True, gap="small", key="verdict_actions"):
-        if length is not None and verdict.case != "agrees":
+        if length is not None and length != scenario.acceptance:
             st.button(
                 f"Use my accepted length {length.replace(',', ', ')}",
                 key="use_own_length",
                 type="primary" if verdict.case == "own_length" else "secondary",
                 on_click=use_length,
                 args=(length,),
-                disabled=scenario.acceptance == length,
                 help=f"In place of {scenario.acceptance}, on every page.",
             )
         if not view.is_far:
