@@ -500,7 +500,7 @@ def read_judged() -> tuple[str, pd.DataFrame]:
 
 
 class Prospective(NamedTuple):
-    """How predictions held on laboratories that no version had used before it predicted them."""
+    """Figures on laboratories that no release had used before it predicted them."""
 
     laboratories: int
     rows: int

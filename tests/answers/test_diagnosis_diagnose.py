@@ -94,9 +94,9 @@ def test_a_gap_that_no_rule_explains_is_said_and_blamed_on_nothing() -> None:
     verdict = found.verdict
     assert (verdict.case, verdict.k, verdict.batch) == ("slower", 3, 16)
     assert not found.findings
-    assert verdict.measured == pytest.approx(1.09, abs=0.01)
+    assert verdict.measured == pytest.approx(1.03, abs=0.01)
     assert verdict.cause == "round"
-    assert (verdict.steps, verdict.steps_predicted) == pytest.approx((2.19, 1.41), abs=0.01)
+    assert (verdict.steps, verdict.steps_predicted) == pytest.approx((2.33, 1.50), abs=0.01)
 
 
 def test_a_round_beyond_what_any_kernel_explains_is_a_finding_of_its_own() -> None:
@@ -285,13 +285,13 @@ def arms(
 
 
 def test_a_k_that_is_too_large_for_its_batch_is_the_verdict_with_the_k_to_paste() -> None:
-    found = arms(7, 45.0, 1.7)
+    found = arms(7, 55.0, 1.7)
     compared = next(one for _, one in found.comparisons if one.n_draft)
     row = compared.row("speedup")
     better = compared.recommended
     verdict = found.verdict
     assert (verdict.case, verdict.k, verdict.batch) == ("foreseen", 7, 256)
-    assert verdict.measured == pytest.approx(0.71, abs=0.01)
+    assert verdict.measured == pytest.approx(0.58, abs=0.01)
     assert rules(found) == [LOSES]
     assert 0 < better.n_draft < 7
     assert better.speedup > 1.0 > row.predicted
@@ -315,7 +315,7 @@ def test_without_a_plain_run_the_loss_is_called_predicted_and_not_measured() -> 
     assert verdict.loss is None
 
 
-@pytest.mark.parametrize("plain_ms", [36.0, 42.0])
+@pytest.mark.parametrize("plain_ms", [36.0, 39.0])
 def test_a_run_that_gains_is_told_of_no_loss(plain_ms: float) -> None:
     found = arms(3, 33.9, 1.7, plain_ms)
     row = next(one for _, one in found.comparisons if one.n_draft).row("speedup")
@@ -345,7 +345,7 @@ def test_beside_a_fault_of_the_settings_the_predicted_loss_comes_second() -> Non
 def test_the_queue_of_a_burst_is_no_fault_and_a_longer_one_does_not_lead(
     first_ms: float, waits: bool
 ) -> None:
-    found = arms(7, 45.0, 1.7, first_ms=first_ms)
+    found = arms(7, 55.0, 1.7, first_ms=first_ms)
     assert ("first_token_waits" in rules(found)) == waits
     assert found.verdict.case == "foreseen"
     assert ("first_token_waits" in found.verdict.faults) == waits
@@ -660,7 +660,7 @@ def test_what_to_do_comes_before_a_plain_step_far_from_the_modelled_one_and_the_
     published = (verdict.published_low, verdict.published_high)
     assert published == pytest.approx((0.97, 1.15), abs=0.01)
     assert verdict.cause == "few_tokens", "two users found no answer to why"
-    assert verdict.least_length == pytest.approx(1.05, abs=0.01)
+    assert verdict.least_length == pytest.approx(1.14, abs=0.01)
     (span,) = verdict.decision.spans
     assert (span.k, span.batches) == (0, (64.0,))
     remedy = view_of(found).remedy

@@ -414,8 +414,12 @@ def test_the_budget_of_a_step_is_written_where_the_accelerator_s_own_is_too_smal
 def test_a_scenario_s_export_goes_by_the_budget_of_its_own_accelerator(
     hardware_id: str, batch: int, is_written: bool
 ) -> None:
-    """Four tokens a sequence at K = 3: 512 of them fill 2,048 tokens, 2,048 of them 8,192."""
+    """Four tokens a sequence at K = 3: 512 of them fill 2,048 tokens, 2,048 of them 8,192.
+
+    A captured graph of all of them is the next multiple of 16.
+    """
     setup = load_setup(Scenario(acceptance="2.4@3", hardware_id=hardware_id))
     made = export_scenario(setup, (KRange(1, batch, 3, 1.5),), "vllm", draft_model="a/b")
     written = flags(made.launch_line).get("--max-num-batched-tokens")
-    assert written == (str(4 * batch) if is_written else None)
+    assert (written is not None) == is_written
+    assert written is None or 4 * batch <= int(written) < 4 * batch + 16

@@ -13,6 +13,7 @@ from advisor.answers.diagnosis.diagnose import Diagnosis, Evidence, Finding, dia
 from advisor.answers.diagnosis.physics import all_rules, remedy_values
 from advisor.answers.diagnosis.runs import UserFile
 from advisor.answers.diagnosis.verdict import ReadAs
+from advisor.measured.ingest.side_by_side import two_values
 from advisor.show.words.diagnosis import _finding_row, view_of
 from tests.answers.console_runs import PLACE, block, launch
 
@@ -159,11 +160,9 @@ def test_a_mended_launch_line_drafts_the_k_that_is_faster_then_and_captures_its_
         """--speculative-config '{"method":"eagle3","model":"head","num_speculative_tokens":5}'"""
     )
     line = f"vllm serve Qwen/Qwen3-235B-A22B-FP8 -tp 4 --max-num-seqs 128 {graphs} {drafts}"
-    said = (
-        "Four H200. At 48 concurrent requests we get 31 ms per token with EAGLE-3 and 25 ms "
-        "without it."
-    )
-    found = diagnose([UserFile("note.txt", f"{line}\n{said}".encode())])
+    typed = two_values(25, 31, "tpot_ms", {"batch_size": 48, "draft_tokens_k": 5})
+    files = [UserFile("launch.sh", line.encode()), UserFile("typed", typed)]
+    found = diagnose(files, {"hardware_id": "h200-sxm", "drafter": "eagle3"})
     k = found.verdict.fixed_k
     command = view_of(found).command
     assert k is not None

@@ -523,8 +523,10 @@ def _today(advice: Advice) -> tuple[bool, _Drawn]:
 
 
 def evaluate(advice: Advice, change: Change) -> Effect | RefusedChange:
-    """Effect of one change at the K that it would serve, under the draws of today's, or the reason
-    why it has none."""
+    """Effect of one change at the K that it serves, or the reason why it has none.
+
+    Under the draws of today's answer.
+    """
     return _evaluated(advice, change, _today(advice))
 
 

@@ -285,8 +285,9 @@ def _within_range(
 
 
 def detect(sample: Sample) -> Format:
-    """The reader with the highest score, the first of equals. Raises UnrecognizedFileError when
-    none claims the file."""
+    """The reader with the highest score, the first of equals. Raises AdvisorError: an
+    UnrecognizedFileError when none claims the file, UnreadColumnsError where some of its columns
+    are understood."""
     scores = [(reader.detect(sample), reader) for reader in FORMATS]
     score, best = max(scores, key=lambda pair: pair[0])
     if score >= DETECTED:

@@ -37,8 +37,10 @@ def tier_words(setup: Setup, tier: Tier) -> str:
 
 
 def track_record_text(prospective: Prospective, left_out: Errors) -> str:
-    """Two paragraphs of markdown: laboratories that no version had used, then those left out of the
-    constants."""
+    """Two paragraphs of markdown on the figures of predictions.
+
+    First of laboratories that no release had used, then of those left out of the constants.
+    """
     return (
         f"**{prospective.rows} published speedups of {prospective.laboratories} laboratories, "
         "predicted by a release before it used anything of them:** "
