@@ -113,7 +113,7 @@ def test_the_command_varies_k_where_the_answer_does(engine: str, batch: int) -> 
         **place,
         engine=engine,
         drafter_id="eagle3",
-        acceptance="2.96@4",
+        acceptance="3.8@4",
         batch_size=batch,
         context_tokens=8192,
     )

@@ -103,7 +103,7 @@ def test_it_states_the_k_of_its_command_the_weights_and_where_the_whole_command_
     are cut to 192."""
     eight = {"hardware_id": "h200-sxm", "n_gpus": 8, "tensor_parallel": 8, "drafter_id": "eagle3"}
     asked = {
-        "acceptance": "gpt-oss-20b-eagle3-mt-bench",
+        "acceptance": "3.4@5",
         "batch_size": 32,
         "context_tokens": 4096,
         **eight,
