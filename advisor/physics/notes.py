@@ -18,7 +18,8 @@ class Rank(IntEnum):
     BLOCKS = 0
     """What is asked about does not start, or does not fit."""
     CHANGES = 1
-    """Steps run otherwise than they are charged, or are charged much: the answer may change."""
+    """Steps run otherwise than they are charged, or are charged much, or every number rests on a
+    refit that was rejected: the answer may change."""
     OWN = 2
     """Data of the user's own is used, or is not."""
     REMARK = 3
@@ -36,9 +37,14 @@ Blocks = Literal[
     "drafter_to_name",
 ]
 Changes = Literal[
-    "graphs_unread", "graphs_in_pieces", "graph_mode_unknown", "graph_missing", "guard_void"
+    "refit_forced",
+    "graphs_unread",
+    "graphs_in_pieces",
+    "graph_mode_unknown",
+    "graph_missing",
+    "guard_void",
 ]
-Own = Literal["refit_forced", "sweep_of_other", "sweep_unsteady", "sweep_used"]
+Own = Literal["sweep_of_other", "sweep_unsteady", "sweep_used"]
 OfModel = Literal[
     "read",
     "published_in_blocks",

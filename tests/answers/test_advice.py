@@ -132,7 +132,7 @@ def warned(setup: Setup, batch: float, drafts: list[int], *rows: DraftRow) -> li
     """Warnings that the answer adds to those of the set-up."""
     curve = curve_for(setup, [batch], drafts, central_only=True)
     loaded = Note.of("read", text="as loaded")
-    notes = module._notes(replace(setup, notes=(loaded, loaded)), curve, 0, rows)
+    notes = module._notes(replace(setup, notes=(loaded, loaded)), curve, 0, rows, table=False)
     assert notes.count(loaded) == 1, "each once"
     assert [note.rank for note in notes] == sorted(note.rank for note in notes)
     return [note.kind for note in notes if note != loaded and note.kind != "kernel_cliff"]
@@ -176,9 +176,9 @@ def test_a_kernel_switch_is_warned_of_at_the_k_that_is_or_would_be_drafted(
         row(1, 1.0, 1.0, 1.0, 0.3),
         row(3, 1.0, 1.0, 1.0, 0.2),
     )
-    assert module._notes(setup, curve, 0, rows)[-1].facts["text"] == "cliff 2"
+    assert module._notes(setup, curve, 0, rows, table=False)[-1].facts["text"] == "cliff 2"
     drafting = replace(rows[0], recommended=False), replace(rows[1], recommended=True), rows[2]
-    assert module._notes(setup, curve, 0, drafting)[-1].facts["text"] == "cliff 1"
+    assert module._notes(setup, curve, 0, drafting, table=False)[-1].facts["text"] == "cliff 1"
 
 
 def test_an_answer_is_the_recommended_row_of_its_curve(answer: Advice) -> None:
@@ -230,7 +230,7 @@ def test_the_curve_is_shown_at_the_k_that_is_served_also_where_another_loses_les
 
 
 def test_break_even_is_named_up_to_the_largest_batch_that_fits(monkeypatch) -> None:
-    weak = QWEN.model_copy(update={"acceptance": "1.15@3"})
+    weak = QWEN.model_copy(update={"acceptance": "1.3@3"})
     found = advise(weak)
     end = found.break_even_batch
     assert found.sweet_spot_batch < end < found.setup.memory.largest_batch

@@ -57,7 +57,8 @@ def test_without_counts_the_prediction_is_the_curve_s(found: RanksAnswer) -> Non
 def test_counts_change_the_routed_experts_and_the_exchange_alone(found: RanksAnswer) -> None:
     before, after = (arm.curve.round_components for arm in found.arms[:2])
     changed = {name for name in before if not np.allclose(before[name], after[name], rtol=1e-12)}
-    assert changed == {"routed", "communication", "verified"}  # the last is a share of the step
+    # The last two are shares of the step.
+    assert changed == {"routed", "communication", "verified", "verify_tokens"}
 
 
 def test_equal_loads_without_correlation_leave_the_assumption_within_three_percent() -> None:

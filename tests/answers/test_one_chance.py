@@ -53,7 +53,7 @@ def test_no_chance_is_near_certain_and_more_accepted_tokens_raise_it() -> None:
 
 
 def test_a_configuration_may_lose_from_where_the_chance_stays_below_the_threshold() -> None:
-    advice = advise(SCENARIO.model_copy(update={"acceptance": "1.6@3"}))
+    advice = advise(SCENARIO.model_copy(update={"acceptance": "1.8@3"}))
     answer = at_length(advice, length_now(advice))
     places = by_batch(advice, answer.curve, answer.table.ranges)
     assert places.loses_from is not None

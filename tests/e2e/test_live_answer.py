@@ -389,7 +389,7 @@ def wordy(*query: str, words: int) -> ParameterSet:
     [
         "",
         wordy(EIGHT, words=129),
-        f"{EIGHT}&engine=sglang",
+        wordy(f"{EIGHT}&engine=sglang", words=132),
         wordy(f"{EIGHT}&engine=trtllm", words=127),
         wordy("max_tpot_ms=2", words=150),
     ],

@@ -91,7 +91,7 @@ def test_notes_stand_once_each_and_the_heaviest_first() -> None:
     notes = [
         Note.of("outside_data"),
         Note.of("rules_checked", engine="vLLM"),
-        Note.of("refit_forced"),
+        Note.of("sweep_used"),
         Note.of("graph_missing", k=3),
         Note.of("graph_missing", k=2),
         Note.of("batch_too_large", batch=9),

@@ -36,7 +36,7 @@ def gpt_oss(engine: str, batch_size: int, acceptance: str = "2.4@3") -> Scenario
     )
 
 
-_BATCHES = {"sglang": 32, "vllm": 512, "trtllm": 32, "other": 32}
+_BATCHES = {"sglang": 32, "vllm": 256, "trtllm": 32, "other": 32}
 SCENARIOS = {
     "default": Scenario(acceptance="2.4@3"),
     "many GPUs": Scenario(

@@ -423,6 +423,15 @@ def _build_share(question: RowQuestion, setup: Setup, curve: Curve) -> float:
     return float(curve.round_s[0, -1] / today.round_s[0, -1])
 
 
+_GRAPH_MODES = {
+    "PIECEWISE": "pieces",
+    "NONE": "none",
+    **dict.fromkeys(("FULL", "FULL_DECODE_ONLY", "FULL_AND_PIECEWISE"), ""),
+}
+"""vLLM's words for the mode. One that is full is a request, which attention kernels may lower: the
+rule of the release decides."""
+
+
 def _question(
     facts: Facts,
     batch: float,
@@ -443,6 +452,8 @@ def _question(
             lengths_of.model_copy(update={"k_max": n_draft})
         ).acceptance.accepted_length
         row["accepted_length"] = float(lengths[n_draft])
+    mode = str(row.get("graph_mode") or "")
+    row = row | {"graph_mode": _GRAPH_MODES.get(mode, mode)}
     return question_of(row | (_NO_DRAFT if n_draft == 0 else {}), other_models=other_models)
 
 

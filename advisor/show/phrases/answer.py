@@ -116,8 +116,8 @@ PHRASES = (
     ),
     Phrase("published", "", "{published_n:runs} lie in the 80% range."),
     Phrase("published_here", "!here", ""),
-    Phrase("published_here", "here_one", "At this batch they measured {here_low:x}."),
-    Phrase("published_here", "", "At this batch they measured {here_low:x2}–{here_high:x}."),
+    Phrase("published_here", "here_one", "At this batch: {here_low:x}."),
+    Phrase("published_here", "", "At this batch: {here_low:x2}–{here_high:x}."),
     Phrase("published_runs", "!published", ""),
     Phrase(
         "published_runs",

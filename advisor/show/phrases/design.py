@@ -115,16 +115,16 @@ _BELOW = (
     Phrase(
         "below",
         "above_even",
-        "{start_line}. Best alternative: {best:mix}{best_drafts}: {gained} · {size} · "
+        "{start_line}. Alternative: {best:mix}{best_drafts}: {gained} · {size} · "
         "{best_total:whole_billions}",
     ),
-    Phrase("below", "", "{start_line}. Best alternative: {best:mix}{best_drafts}: {gained}"),
+    Phrase("below", "", "{start_line}. Alternative: {best:mix}{best_drafts}: {gained}"),
     Phrase(
         "start_line",
         "",
         "Width {start:width} · {start_ms:x2} ms per token · {start_total:whole_billions}",
     ),
-    Phrase("size", "", "dense-equivalent size {quality:sizes} (three scaling laws)"),
+    Phrase("size", "", "dense-equivalent size {quality:sizes} (three laws)"),
 )
 _VERDICT = (
     Phrase("verdict", "same !problem", "{headline}. {at} it is {design}."),

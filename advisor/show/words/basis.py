@@ -42,14 +42,13 @@ def track_record_text(prospective: Prospective, left_out: Errors) -> str:
     First of laboratories that no release had used, then of those left out of the constants.
     """
     return (
-        f"**{prospective.rows} published speedups of {prospective.laboratories} laboratories, "
-        "predicted by a release before it used anything of them:** "
-        f"mean error {prospective.error:.0%}, {prospective.range_held:.0%} inside the 80% range, "
-        f"{prospective.foreseen} of {prospective.slowdowns} slowdowns foreseen.\n\n"
-        f"**{left_out.n} published speedups, each predicted by constants fitted without its "
-        f"laboratory:** mean error {left_out.mape or 0:.0%}, "
-        f"{left_out.coverage or 0:.0%} inside the 80% range. The formulas were chosen with these "
-        "rows in sight. The charts show these."
+        f"**Predicted before any use: {prospective.rows} published speedups, "
+        f"{prospective.laboratories} laboratories:** mean error {prospective.error:.0%}, "
+        f"{prospective.range_held:.0%} in the 80% range, {prospective.foreseen} of "
+        f"{prospective.slowdowns} slowdowns foreseen.\n\n"
+        f"**Constants fitted without the laboratory: {left_out.n} speedups:** mean error "
+        f"{left_out.mape or 0:.0%}, {left_out.coverage or 0:.0%} in the 80% range. Formulas saw "
+        "these rows."
     )
 
 
