@@ -47,6 +47,7 @@ def answer_tables(advice: Advice, own: Sequence[tuple[int, int, int]] = ()) -> d
         "source": printable(advice.setup.acceptance.source),
     }
     rows = [_at(at_length(advice, length)) for length in lengths]
+    advice.at_lengths.clear()  # a session keeps its answer, and these are large
     columns = {name: [row[name] for row in rows] for name in rows[0]}
     return {
         "accepted": accepted if k else None,

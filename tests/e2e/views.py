@@ -90,7 +90,7 @@ def judged(page: Any, url: str) -> None:
     """The page Measure with the verdict on six rows of a wide table."""
     open_page(page, url, "measure", f"{SCENARIO}&model_id=gpt-oss-20b&hardware_id=b200-sxm")
     upload(page, DROP, "wide.csv", WIDE)
-    page.get_by_text("Your accepted length explains it").wait_for()
+    page.get_by_role("button", name="Use my accepted length").wait_for()
     wait_until_drawn(page, CHART)
 
 

@@ -222,7 +222,7 @@ def test_a_file_that_was_mapped_is_diagnosed_as_mapped_with_the_numbers_of_serve
     assert not test.error, [item.value for item in test.error]
     said = texts(test)
     verdict = judged(test)
-    assert (verdict.k, verdict.batch, verdict.cause) == (3, 64, "few_tokens")
+    assert (verdict.k, verdict.batch, verdict.case) == (3, 64, "agrees")
     assert verdict.measured == pytest.approx(0.86, abs=0.005)
     assert (verdict.length_from, round(verdict.length, 2)) == ("bar", 2.17)
     assert "accepted length 2.17 at K = 3" in said
@@ -256,7 +256,7 @@ def test_numbers_with_a_launch_line_are_judged_as_their_server_which_becomes_the
     assert (now.model_id, now.n_gpus, now.drafter_id) == ("deepseek-v3", 8, "mtp")
     typed(test, *NUMBERS, 128)
     assert {"K = 0, measured", "K = 1", "K = 2", "K = 3"} <= set(remedy(test))
-    assert texts(test).count("Switch speculation off") == 1
+    assert texts(test).count("Turn speculation off") == 1
 
 
 @pytest.mark.parametrize(
