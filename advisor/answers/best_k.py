@@ -230,8 +230,9 @@ class DraftRow:
     recommended: bool
 
 
-MAY_LOSE = 0.8
-"""Choice of this project: a chance of a gain below this is said to be one of a loss too. [-]"""
+MAY_LOSE = 0.795
+"""Choice of this project: a chance of a gain that is printed below 80 %, in whole per cent, is said
+to be one of a loss too. [-]"""
 
 
 def draft_rows(setup: Setup, curve: Curve, row: int) -> tuple[DraftRow, ...]:

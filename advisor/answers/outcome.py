@@ -198,7 +198,7 @@ FLAGS: Flags = {
     "own": ("k_from", "==", "own"),
     "loss": ("speedup", "<", 1.0),
     "hardly": ("speedup", "<", HARDLY),
-    "may_lose": ("chance", "<", MAY_LOSE - 0.005),  # as it is printed, in whole per cent
+    "may_lose": ("chance", "<", MAY_LOSE),
     "own_here": ("own_here", "known", None),
     "kept": ("k", "!=", "best_alone"),
     "kept_slower": ("alone_gain", ">=", 0.0005),
