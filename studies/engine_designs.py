@@ -246,10 +246,13 @@ def granularity(points: Sequence[Point], cells: pd.DataFrame) -> list[str]:
         (fine["measured"] - coarse["measured"]) / (fine["visits"] - coarse["visits"])
     ).dropna()
     low, middle, high = each_s.quantile([0.25, 0.5, 0.75]) * 1e6
+    by_expert = (
+        f"; {middle:.1f} us for each further expert touched in a layer (half of the cells "
+        f"{low:.1f} to {high:.1f})"
+    )
     return [
         f"fine experts over coarse ones of equal bytes, {len(ratio)} cells: measured x{true:.2f}, "
-        f"predicted x{said:.2f}; {middle:.1f} us for each further expert touched in a layer (half "
-        f"of the cells {low:.1f} to {high:.1f})"
+        f"predicted x{said:.2f}{by_expert if len(each_s) else ''}"
     ]
 
 

@@ -167,15 +167,12 @@ backends."""
 
 
 def meta_of(folder: Path) -> tuple[str, str]:
-    """(status, first reason) of a block's meta.yaml, read without a YAML parser."""
-    meta = folder / "meta.yaml"
-    lines = meta.read_text(encoding="utf-8", errors="replace").splitlines() if meta.exists() else []
-    status = next(
-        (line.split(":", 1)[1].strip().strip('"') for line in lines if line.startswith("status:")),
-        "",
-    )
-    at = lines.index("reasons:") + 1 if "reasons:" in lines else len(lines)
-    return status, lines[at].strip("- ").strip('"')[:300] if lines[at : at + 1] else ""
+    """(status, first reason) of a block's meta.yaml, which is JSON, read without a YAML parser."""
+    try:
+        meta = json.loads((folder / "meta.yaml").read_text(encoding="utf-8", errors="replace"))
+    except (OSError, ValueError):
+        return "", ""
+    return meta["status"], "".join(meta["reasons"][:1])[:300]
 
 
 def lines_of(folder: Path) -> list[dict[str, Any]]:

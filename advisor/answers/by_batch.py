@@ -169,6 +169,11 @@ class RuntimeSchedule:
         return ranges_to_serve(self.ranges, self.values, batch_size, self.n_draft, switches)
 
     @property
+    def drafts(self) -> bool:
+        """Whether the engine drafts at some batch."""
+        return any(part.k_running for part in self.to_serve)
+
+    @property
     def served(self) -> ServedCurve:
         """The server that runs `to_serve`."""
         return ServedCurve(self.curve, self.to_serve)
@@ -272,9 +277,10 @@ def _settled(own: RuntimeSchedule, last: int | None) -> RuntimeSchedule:
     """The schedule of the server that its launch command starts.
 
     The command asks for graphs that hold the rounds of K by batch; with them K by batch is another,
-    and so on to a fixed point. Where it cycles, the fastest of the servers is taken: its command
-    asks for the graphs that it was decided with all the same. `own` itself, of a server that
-    captures what it does by itself, where more graphs gain less than MIN_GAIN.
+    and so on to a fixed point. Where nothing is drafted for want of graphs, that begins at a server
+    with graphs for every K. Where it cycles, the fastest of the servers is taken: its command asks
+    for the graphs that it was decided with all the same. `own` itself, of a server that captures
+    what it does by itself, where more graphs gain less than MIN_GAIN.
     """
     graphs = own.setup.graphs
     if graphs is None or own.setup.scenario.graph_sizes is not None:
@@ -283,13 +289,19 @@ def _settled(own: RuntimeSchedule, last: int | None) -> RuntimeSchedule:
     captures: dict[int, Capture | None] = {}
     schedules: dict[int, RuntimeSchedule] = {}
     latest = own
-    largest = largest_needed(graphs, own.to_serve, groups)
+    longest = static_ranges(own.values, int(own.values.drafts[-1]), own.ranges[-1].batch_end)
+    wanted = own.to_serve if own.drafts else longest
+    largest = largest_needed(graphs, wanted, groups)
     while largest is not None and largest not in schedules and len(schedules) < MOST_CAPTURES:
         server = replace(own.setup, graphs=with_largest(graphs, largest))
         latest = schedules[largest] = _decided(server, last, own.choice)
         captures[largest] = capture_of(graphs, groups, own.served, latest.served, largest)
         largest = largest_needed(graphs, latest.to_serve, groups)
-    gains = {size: capture.gain for size, capture in captures.items() if capture is not None}
+    gains = {
+        size: capture.gain
+        for size, capture in captures.items()
+        if capture is not None and schedules[size].drafts
+    }
     if not gains:
         return own
     is_settled = latest is schedules.get(largest or 0)

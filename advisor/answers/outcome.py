@@ -272,8 +272,8 @@ def length_flips(advice: Advice) -> tuple[LengthFlip | None, LengthFlip | None, 
     above = _first_flip(advice, [*lengths[place::2], k + 1.0], now)
     off = None
     if below is not None and below.k_after and _k(advice, SHORTEST) == 0:
-        length = _bisected(advice, SHORTEST, below.accepted_length, 0)
-        off = LengthFlip(length, 0)
+        near, far = _bisected(advice, SHORTEST, below.accepted_length, 0)
+        off = LengthFlip((near + far) / 2.0, 0)
     return below, off, above
 
 
@@ -285,14 +285,14 @@ def _first_flip(advice: Advice, lengths: Sequence[float], now: int) -> LengthFli
     """The first flip along some lengths from today's on."""
     for near, far in pairwise(lengths):
         if _k(advice, far) != now:
-            length = _bisected(advice, near, far, now)
-            beyond = length + np.sign(far - near) * _LENGTH_ERROR
-            return LengthFlip(length, _k(advice, float(beyond)))
+            last, first = _bisected(advice, near, far, now)
+            return LengthFlip((last + first) / 2.0, _k(advice, first))
     return None
 
 
-def _bisected(advice: Advice, near: float, far: float, k_near: int) -> float:
-    """Length between `near`, where K is `k_near`, and `far`, where it is not, at which it ends."""
+def _bisected(advice: Advice, near: float, far: float, k_near: int) -> tuple[float, float]:
+    """Two lengths _LENGTH_ERROR apart, the first with `k_near` as at `near`, the second without as
+    at `far`."""
     # First among the page's lengths, which are looked at once for both.
     between = [length for length in lengths_of(advice) if min(near, far) < length < max(near, far)]
     while abs(far - near) > _LENGTH_ERROR:
@@ -302,7 +302,7 @@ def _bisected(advice: Advice, near: float, far: float, k_near: int) -> float:
         else:
             far = middle
         between = [length for length in between if min(near, far) < length < max(near, far)]
-    return (near + far) / 2.0
+    return near, far
 
 
 def outcome_of(

@@ -305,7 +305,7 @@ _OF_A_RUN = {
     "hardware_id": ("--hardware", "Accelerator that served the runs."),
     "model_id": ("--model", "Target model: an id, or a path to its config.json."),
     "engine": ("--engine", "Engine that served the runs."),
-    "engine_version": ("--engine-version", "Its release."),
+    "engine_version": ("--engine-version", "Release of the engine."),
     "drafter": ("--drafter", "Drafter of the speculative runs."),
     "gpu_count": ("--gpus", "GPUs that served the runs, e.g. 8xH200."),
     "tensor_parallel": ("--tp", "Tensor-parallel size."),

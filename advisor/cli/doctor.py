@@ -101,11 +101,11 @@ def _stated(reading: ServerReading, typed: set[str]) -> Iterator[tuple[str, Any]
     show_default=True,
     help="Time between the two scrapes.",
 )
+@click.option("--since-start", is_flag=True, help="Read once; use totals since the server started.")
 @click.option(
-    "--since-start", is_flag=True, help="One scrape: all that was counted since the start."
+    "--k", type=click.IntRange(1, 64), help="K the server runs, if it does not report it."
 )
-@click.option("--k", type=click.IntRange(1, 64), help="K that runs, where the server does not say.")
-@click.option("--served-model", help="Name of the model, where the page counts several.")
+@click.option("--served-model", help="Which model to read when /metrics reports several.")
 @click.option(
     "--header",
     envvar=HEADER_VARIABLE,
@@ -113,11 +113,10 @@ def _stated(reading: ServerReading, typed: set[str]) -> Iterator[tuple[str, Any]
 )
 @out.json_option()
 def doctor(scenario: Scenario, reading: ServerReading, as_json: bool) -> None:
-    """Ask a running vLLM or SGLang server at URL what it accepts, and say which K it should run.
+    """Read a running server's acceptance and load, and recommend K.
 
-    It reads /metrics twice, --seconds apart, and the settings that the server gives. The model,
-    engine, acceptance and batch are the server's where they are not typed; the GPUs are yours to
-    say.
+    It reads /metrics twice, --seconds apart, and the settings that the server gives. Model, engine,
+    acceptance and batch come from the server unless you give them; you must name the GPUs.
     """
     advice = advise_scenario(scenario)
     facts = running_facts(advice, reading).facts
@@ -151,7 +150,7 @@ def doctor(scenario: Scenario, reading: ServerReading, as_json: bool) -> None:
         out.say("\nTo run that, change on the launch line:")
     for check in changes:
         flag = f"  {check.flag} {shlex.quote(check.wanted)}"
-        click.echo(flag if check.wanted else f"  leave {check.flag} out")
+        click.echo(flag if check.wanted else f"  remove {check.flag}")
     out.print_labelled("warning", note_texts(advice.notes))
     words = export_words(advice.setup, asked.scenario_words(scenario))
     out.print_next({"as the engine loads it": words})

@@ -1,6 +1,6 @@
 """What a running vLLM or SGLang server says of itself over HTTP: its metrics page and its settings.
 
-GET alone, http or https alone, at most a few MiB and seconds a page, and no redirect to another
+GET alone, http or https alone, at most 32 MiB and ten seconds a page, and no redirect to another
 host, so that a header with a key goes nowhere else. Pages and names were read in vllm-project/vllm
 (vllm/v1/metrics/loggers.py, vllm/engine/metrics.py of 0.8) and sgl-project/sglang
 (python/sglang/srt/observability/metrics_collector.py, srt/metrics/collector.py,

@@ -312,8 +312,8 @@ class ScenarioFields(Frozen):
             widget=Widget(3, section=FieldSection.ADVANCED),
             told=Told("Engine", ", graph mode {}", ""),
             flag="--graph-mode",
-            help="How rounds run, as the engine's start-up lines say: in full CUDA graphs, in "
-            "pieces of one, or with none.",
+            help="CUDA graph mode, as the engine's startup log reports it: full, pieces "
+            "(PIECEWISE) or none.",
             is_younger=True,
         ),
     ] = None
@@ -393,8 +393,8 @@ class ScenarioFields(Frozen):
                 1,
                 help="auto: the model's own measured routing, else the default of its class. "
                 "uniform: every token "
-                "chooses its experts independently. Your own: upload a routing trace under "
-                "Measurements.",
+                "chooses its experts independently. Your own: upload a routing trace on the "
+                "page Measure.",
             ),
             told=Told("Routing", ""),
             flag="--routing",

@@ -305,7 +305,9 @@ def best_k_gates(regrets: pd.DataFrame) -> list[GateLine]:
     mean, name = largest_mean(regrets)
     note = f"of {name}, the worst set: {percent(mean, 2)}" if name else ""
     return [
-        GateLine("best K regret, mean", mean, MEAN_BAR, n, laboratories, note=note),
+        GateLine(
+            "best K regret, mean of the worst set", mean, MEAN_BAR, n, laboratories, note=note
+        ),
         GateLine(
             "best K regret, worst grid", float(regrets[OURS].max()), WORST_BAR, n, laboratories
         ),

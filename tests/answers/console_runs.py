@@ -9,6 +9,7 @@ from advisor.answers.diagnosis.runs import UserFile
 PLACE = {"hardware_id": "h200-sxm"}
 DRAFTED = "drafted.txt"
 PLAIN = "plain.txt"
+# Graphs for every round: the rules that look at graphs have runs of their own.
 _SERVES = "vllm serve Qwen/Qwen3-30B-A3B --tensor-parallel-size 1 --max-cudagraph-capture-size 4096"
 _CLIENT = (
     "Namespace(backend='vllm', model='Qwen/Qwen3-30B-A3B', dataset_name='%s', max_concurrency=%d, "

@@ -91,7 +91,7 @@ def test_designs_that_every_placement_can_hold_are_searched() -> None:
     assert result.spaces[1].setup.placement.tensor_parallel == 2
 
 
-def test_cost_ranks_as_throughput_where_no_price_is_known() -> None:
+def test_cost_ranks_as_throughput_at_one_price_for_all_gpus() -> None:
     result = one_design(
         SCENARIO,
         parse_targets(["h100-sxm:8"]),

@@ -123,8 +123,8 @@ def test_the_gain_is_of_the_k_that_is_served_over_the_one_that_runs() -> None:
     scenario = Scenario(
         model_id="deepseek-v3",
         drafter_id="mtp",
-        acceptance="0.6,0.2,0.1",
-        batch_size=256,
+        acceptance="0.8,0.6,0.1",
+        batch_size=16,
         n_gpus=8,
         tensor_parallel=8,
     )
@@ -132,11 +132,11 @@ def test_the_gain_is_of_the_k_that_is_served_over_the_one_that_runs() -> None:
     reading = reading_of("vllm_after.txt")
     record = running_facts(advice, reading)
     rows = {row.n_draft: row for row in advice.drafts}
-    assert record.k != record.k_now
+    assert 0 < record.k != record.k_now
     assert record.gain == pytest.approx(rows[record.k].speedup / rows[record.k_now].speedup - 1)
     assert record.low <= record.gain <= record.high
-    same = running_facts(advice, reading_of("vllm_after.txt", k=max(record.k, 1)))
-    assert record.k == 0 or (same.gain, same.low, same.high) == (0.0, 0.0, 0.0)
+    same = running_facts(advice, reading_of("vllm_after.txt", k=record.k))
+    assert (same.gain, same.low, same.high) == (0.0, 0.0, 0.0)
 
 
 def test_flags_that_change_are_those_of_the_export() -> None:
@@ -182,8 +182,8 @@ EXAMPLE = Running(
             {},
             "Draft 2 tokens instead of 3 at batch 32: 8% faster (80% range 2% to 9%).",
         ),
-        ("headline", {"k": 3}, "Keep K = 3 at batch 32: no other K is faster."),
-        ("headline", {"gain": 0.01}, "Keep K = 3 at batch 32: K = 2 alone gains 1.0% there."),
+        ("headline", {"k": 3}, "Keep K = 3 at batch 32: it is the K recommended at this load."),
+        ("headline", {"gain": 0.01}, "Keep K = 3 at batch 32: K = 2 would gain only 1.0%."),
         ("headline", {"k": 0}, "Turn speculation off at batch 32: 8% faster (80% range 2% to 9%)."),
         (
             "server",
@@ -207,7 +207,7 @@ EXAMPLE = Running(
         (
             "length",
             {"seconds": None},
-            "Accepted length 2.45 at K = 3: 4,000 rounds since the start.",
+            "Accepted length 2.45 at K = 3: 4,000 rounds since the server started.",
         ),
         ("length", {"rounds": None}, "Accepted length 2.45 at K = 3."),
     ],

@@ -141,7 +141,7 @@ def reasons_of_jump(setup: Setup, curve: Curve, place: int, column: int) -> set[
     if curve.eager is not None and curve.padding is not None:
         outside = curve.eager[pair][:, [0, column]]
         padding = curve.padding[pair][:, [0, column]]
-        if outside.any() or not np.allclose(padding[0], padding[1]):
+        if (outside[0] != outside[1]).any() or not np.allclose(padding[0], padding[1]):
             reasons.add("graph edge")
     width = setup.architecture.hidden_size
     routed = setup.costs.routed.measured

@@ -17,6 +17,7 @@ from advisor.measured.ingest.columns import weight_dtype
 from advisor.profiling.engine.command import parser as engine_options
 from advisor.profiling.engine.command import plan_of
 from advisor.profiling.plan import make_plan
+from advisor.profiling.results import to_yaml
 from tests.golden.sentences import Golden
 from tests.profiling import fake_engine
 from tools import gpu_blocks
@@ -92,7 +93,8 @@ def test_each_block_says_what_the_engine_ran_and_a_refusal_costs_itself_alone(
     assert (fp8["sm_clock_mhz"], fp8["power_w"], fp8["temperature_c"]) == (1980.0, 312.5, 41.0)
     with (out / "engine-fp8-block" / "clocks.csv").open(encoding="utf-8", newline="") as stream:
         assert {row["sm_clock_least_mhz"] for row in csv.DictReader(stream)} == {"1980.0"}
-    (out / "engine-fp8-block" / "meta.yaml").write_text('status: "complete"\n', encoding="utf-8")
+    meta = out / "engine-fp8-block" / "meta.yaml"
+    meta.write_text(to_yaml({"status": "complete", "reasons": []}), encoding="utf-8")
     lines = (out / "engine-fp8-block" / "lines.jsonl").read_bytes()
     assert run(out)[1]["engine-fp8-block"]["ended"] == "complete"
     assert (out / "engine-fp8-block" / "lines.jsonl").read_bytes() == lines, (

@@ -59,7 +59,9 @@ Cause = Literal["admission", "drafter", "host", "verification", "round", "too_lo
 """Likeliest cause of a loss that is not predicted: requests wait to be admitted; a round is too
 long per draft, whatever K, or per verified token; in a part that is not known; longer by a factor
 that no accepted length explains; or few tokens are accepted."""
-FAULTS = ("mismeasured", "few_accepted", "misconfigured", "physics")
+OF_THE_RUN = ("mismeasured", "few_accepted", "misconfigured")
+"""Faults that runs show by themselves, whatever is predicted."""
+FAULTS = (*OF_THE_RUN, "physics")
 UNDECIDED = ("contradicted", "does_not_fit", "unusable", "mismeasured")
 """Cases in which measured speedups decide nothing."""
 OF_DRAFTS = frozenset({"drafter_hardly_accepted", "k_too_long"})

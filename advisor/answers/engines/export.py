@@ -422,7 +422,7 @@ def check_commands(
     setup: Setup, n_draft: int, *, served_model: str | None = None, draft_model: str | None = None
 ) -> tuple[CheckCommand, ...]:
     """Commands for the scenario's batch and context at one K >= 1. Only vLLM has them. Results
-    upload into the page Data.
+    upload into the page Measure.
 
     Acceptance is synthetic: the scenario's accepted length is imposed, so the run tests the cost
     model alone.

@@ -6,11 +6,15 @@ from advisor.answers.running import FACTS, FLAGS
 from advisor.show.phrases.book import Book, Phrase
 
 PHRASES = (
-    Phrase("headline", "same", "Keep K = {k_now} at batch {batch:int}: no other K is faster."),
+    Phrase(
+        "headline",
+        "same",
+        "Keep K = {k_now} at batch {batch:int}: it is the K recommended at this load.",
+    ),
     Phrase(
         "headline",
         "small",
-        "Keep K = {k_now} at batch {batch:int}: K = {k} alone gains {gain:pct1} there.",
+        "Keep K = {k_now} at batch {batch:int}: K = {k} would gain only {gain:pct1}.",
     ),
     Phrase(
         "headline",
@@ -38,7 +42,7 @@ PHRASES = (
         "engines_summed", "several", " ({engines} engines, summed; place them with --tp and --ep)"
     ),
     Phrase("length", "", "Accepted length {length:x2} at K = {length_k}{counted_in}."),
-    Phrase("counted_in", "counted since_start", ": {rounds:int} rounds since the start"),
+    Phrase("counted_in", "counted since_start", ": {rounds:int} rounds since the server started"),
     Phrase("counted_in", "counted", ": {rounds:int} rounds in {seconds:g} s"),
 )
 BOOK = Book(PHRASES, FACTS, FLAGS)

@@ -81,9 +81,9 @@ PHRASES = (
     Phrase(
         "graph_mode_unknown",
         "",
-        "K = {k} at batch {batch} gains {full:x2}x in full CUDA graphs, {in_pieces:x2}x in pieces "
-        "of them. {mode_unsure} may run in pieces: read cudagraph_mode in the engine's start-up "
-        "lines and state it (graph_mode).",
+        "K = {k} at batch {batch} gains {full:x2}x with full CUDA graphs, {in_pieces:x2}x with "
+        "piecewise ones. {mode_unsure} may run piecewise: read cudagraph_mode in the engine's "
+        "startup log and set --graph-mode.",
     ),
     Phrase("mode_unsure", "recurrent", "A model with recurrent layers"),
     Phrase("mode_unsure", "", "A server with a table of K"),

@@ -68,6 +68,7 @@ PHRASES = phrases_of(
             "foreseen loses": "This loss is predicted for {run}: {figures}. {better_text}",
             "foreseen": "A loss is predicted for {run}: {figures}. {better_text}",
             "slower": "{speedup_text}",
+            "faster of_speedup loses": "{run} loses less than predicted: {figures}.",
             "faster of_speedup": "{run} gains more than predicted: {figures}.",
             "faster": "{run} is faster than predicted: {figures}.",
             "own_length": (

@@ -449,7 +449,7 @@ def asked_text(read: Measured) -> str:
     return f"confirm {', '.join(_NAMED[item.name].format(item.prefill) for item in needed)}"
 
 
-_MOST_NAMED = 2
+_MOST_NAMED = 3
 _ASKED_FOR = {"metric": "what is counted"}
 _NAMED = {
     "batch_size": "batch {}",

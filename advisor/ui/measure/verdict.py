@@ -13,6 +13,7 @@ from typing import Any
 import streamlit as st
 
 from advisor.answers.advice import Advice
+from advisor.answers.diagnosis.verdict import OF_THE_RUN
 from advisor.answers.file_kinds import KIND_NAMES
 from advisor.answers.own_gap import Mismatch, mismatch_of
 from advisor.catalog.hardware import hardware_called, model_name
@@ -223,7 +224,7 @@ def draw_benchmark(read: Measured | None, scenario: Scenario, heading: Heading) 
         heading(f"{counted(read.rows_kept, 'row')} read: {asked_text(read)}")
         draw_open_fields(read, scenario)
         view = diagnosis.diagnosed(scenario)
-        if view is not None and view.findings:
+        if view is not None and view.verdict.case in OF_THE_RUN:
             diagnosis.draw(view, scenario, filled=False)
         draw_refit(scenario)
         _read_as(read)
