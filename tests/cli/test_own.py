@@ -201,7 +201,7 @@ def lawful(path: Path, routing: str) -> Path:
 
 
 def test_rows_with_uniform_routing_teach_what_natural_rows_need(folder):
-    """Golden to be natural, the same rows are explained by slower experts, which no natural row
+    """Called natural, the same rows are explained by slower experts, which no natural row
     has."""
     natural = refit_points(read_measured([lawful(folder / "natural.csv", "natural")]))[0]
     lawful(folder / "uniform.csv", "uniform")

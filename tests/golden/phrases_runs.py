@@ -260,7 +260,7 @@ def sentences() -> str:
 
 def reached() -> set[tuple[str, str]]:
     """(slot, when) of each phrase that some state says."""
-    said = set()
+    reached_phrases = set()
     records = [verdict_facts(verdict) for verdict in verdicts().values()]
     for verdict in verdicts().values():
         records += [vars(server) for server in verdict.read_as]
@@ -274,8 +274,8 @@ def reached() -> set[tuple[str, str]]:
             except KeyError:  # a slot of another record
                 continue
             if phrase is not None:
-                said.add((phrase.slot, phrase.when))
-    return said
+                reached_phrases.add((phrase.slot, phrase.when))
+    return reached_phrases
 
 
 if __name__ == "__main__":

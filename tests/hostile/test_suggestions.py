@@ -85,20 +85,22 @@ def check(data: bytes) -> int:
             assert ours in targets()
             assert not (column in COUNTED and words & COUNTS - _OF_A_LIMIT), (theirs, ours)
             assert not (COLUMNS["points"][column].unit == "s" and words & {"p99", "max", "std"})
-            said = [UNIT_FACTORS[word] for word in words & {"s", "ms", "us"}]
+            factors = [UNIT_FACTORS[word] for word in words & {"s", "ms", "us"}]
             if COLUMNS["points"][column].unit == "s":
-                assert said == [factor], (theirs, ours)
+                assert factors == [factor], (theirs, ours)
             elif COLUMNS["points"][column].unit != "tokens/s":
-                assert not said, (theirs, ours)
+                assert not factors, (theirs, ours)
         rename_headers(sample, maps)  # can be typed as it stands
     return n_suggested
 
 
 def test_suggestions_for_the_whole_corpus_and_for_the_files_of_every_tool_hold() -> None:
     files = {**corpus(), **{path.name: path.read_bytes() for path in FIXTURES.iterdir()}}
-    for name, data in files.items():
+    n_suggested = 0
+    for data in files.values():
         if len(data) < 1_000_000:
-            assert check(data) >= 0, name
+            n_suggested += check(data)
+    assert n_suggested >= 30, "the corpus has columns to suggest for"
 
 
 @settings(max_examples=300, deadline=None)

@@ -296,8 +296,7 @@ def test_what_a_name_says_stands_once_with_its_files_whenever_the_files_are_join
     for table in (joined, combine([resolve_names(each) for each in files])):
         assert table.result.frame["weight_dtype"].tolist()[:2] == ["fp8", "fp8"]
         assert pd.isna(table.result.frame["weight_dtype"].iloc[2])
-        said = lines_with(table.result.derived, "Qwen3-8B-FP8")
-        assert said == [
+        assert lines_with(table.result.derived, "Qwen3-8B-FP8") == [
             "0.csv, 1.csv: weight_dtype fp8 read from the name 'Qwen3-8B-FP8' where none is given"
         ]
     again = resolve_names(complete(joined, {"engine": "vllm"}))
@@ -362,11 +361,13 @@ def test_a_log_of_steps_takes_the_median_and_leaves_out_what_is_no_decoding(gold
     )
 
 
-def decode(batch: int, rate: float, golden: str = "", rank: str = "TP0", tokens: int = 4000) -> str:
+def decode(
+    batch: int, rate: float, accepted: str = "", rank: str = "TP0", tokens: int = 4000
+) -> str:
     """A line of SGLang 0.5's scheduler."""
     return (
         f"[2026-11-20 10:00:00 {rank}] Decode batch, #running-req: {batch}, #token: {tokens}, "
-        f"token usage: 0.10, {golden}cuda graph: True, gen throughput (token/s): {rate}, "
+        f"token usage: 0.10, {accepted}cuda graph: True, gen throughput (token/s): {rate}, "
         "#queue-req: 0"
     )
 
