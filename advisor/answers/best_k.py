@@ -433,7 +433,7 @@ def graph_notes(setup: Setup, curve: Curve, row: int, column: int) -> list[Note]
 
 
 LEAST_PIECES = 0.05
-"""Share of a speedup that pieces of graphs have to take to be said. [-]"""
+"""Share of a speedup that pieces of graphs have to take to be said: this project's choice. [-]"""
 
 
 def graph_mode_notes(setup: Setup, curve: Curve, row: int, column: int, table: bool) -> list[Note]:

@@ -270,7 +270,8 @@ def _decided(setup: Setup, last: int | None, choice: ServeChoice) -> RuntimeSche
 
 
 MOST_CAPTURES = 5
-"""Servers that are priced in looking for the one whose K by batch needs the graphs it has. [-]"""
+"""Servers that are priced in looking for the one whose K by batch needs the graphs it has: a choice
+of this project. [-]"""
 
 
 def _settled(own: RuntimeSchedule, last: int | None) -> RuntimeSchedule:

@@ -30,7 +30,7 @@ from advisor.predict.curve import Curve, Odds, chance_of_gain, draft_odds
 from advisor.prediction import Array
 
 LENGTH_STEP = 0.1
-"""Accepted lengths that are looked at are this far apart. [tokens]"""
+"""Accepted lengths that are looked at are this far apart, a choice of this project. [tokens]"""
 SHORTEST = 1.01
 """No accepted length is looked at below this one. [tokens]"""
 

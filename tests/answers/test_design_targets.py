@@ -3,6 +3,7 @@ has none."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -68,6 +69,15 @@ def test_one_target_alone_loses_nothing_and_two_of_one_kind_tie() -> None:
     facts = answer("h200-sxm:8", "h200-sxm:9").facts
     assert facts["worst_loss"] < TIE
     assert "each target" in one_design_text(answer("h200-sxm:8", "h200-sxm:9"))
+
+
+def test_the_baseline_is_kept_and_another_design_used() -> None:
+    result = answer("h200-sxm:8", "h200-sxm:9")
+    baseline = result.spaces[0].baseline_index()
+    assert baseline is not None
+    assert result.index != baseline
+    assert one_design_text(result).startswith("Use ")
+    assert one_design_text(replace(result, index=baseline)).startswith("Keep ")
 
 
 @pytest.mark.parametrize(

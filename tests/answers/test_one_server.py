@@ -189,6 +189,20 @@ def test_with_larger_graphs_fewer_drafts_are_right_at_large_batches() -> None:
     assert capture.by_itself < 512 < capture.largest
 
 
+@pytest.mark.parametrize(("accepted", "drafts"), [("2.6@3", True), ("1.3@3", False)])
+def test_a_server_that_drafts_nothing_for_want_of_graphs_is_given_them(
+    accepted: str, drafts: bool
+) -> None:
+    """With its own graphs that server runs K = 0 at every batch, whatever is accepted."""
+    asked = QWEN.model_copy(update={"acceptance": accepted, "drafter_id": "eagle3"})
+    by_itself = by_batch._decided(load_setup(asked), None, ServeChoice())
+    settled = schedule_for(asked)
+    assert not by_itself.drafts
+    assert settled.drafts == drafts
+    assert (settled.capture is not None) == drafts
+    assert (int(k_running_at(settled.to_serve, 300)) > 0) == drafts
+
+
 def test_graphs_that_gain_little_are_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("advisor.answers.engines.graphs.MIN_GAIN", 0.5)
     settled = schedule_for(QWEN)

@@ -7,8 +7,10 @@ import dataclasses
 
 import pytest
 
+from advisor.answers import outcome as outcome_module
 from advisor.answers.advice import advise
 from advisor.answers.best_k import KRange
+from advisor.answers.by_length import SHORTEST
 from advisor.answers.flags import holds
 from advisor.answers.outcome import FLAGS, length_flips, outcome_of
 from advisor.answers.summary import (
@@ -45,6 +47,14 @@ def test_at_a_flip_of_the_accepted_length_another_k_is_served(typed: str) -> Non
         assert recommended(flip.accepted_length + back) == advice.recommendation.n_draft
     accepted = live_answer(advice)["accepted"]
     assert (accepted["k"], accepted["now"]) == (3, today)
+
+
+def test_a_flip_names_the_k_next_to_it_and_not_the_last_of_several() -> None:
+    now = ADVICE.recommendation.n_draft
+    flip = outcome_module._first_flip(ADVICE, [2.4, SHORTEST], now)
+    assert flip is not None
+    assert recommended(SHORTEST) == 0 < flip.k_after < now
+    assert recommended(flip.accepted_length - 0.02) == flip.k_after
 
 
 def recommended(length: float) -> int:

@@ -57,14 +57,14 @@ EXAMPLES = [
         ],
         "eagle3 --accepted-length 2.73@3 --histogram 1:10,32:60,256:30\n",
         "\n`export --engine vllm|sglang` writes",
-        7,
+        5,
     ),
     (
         PAGE,
         ["design", *SCENARIO, "--tokens", "1e12"],
         "--batch 16 --tokens 1e12\n",
         "\nThe reasoning in one breath",
-        4,
+        6,
     ),
 ]
 BEFORE_TABLE = "that of a formula of four constants:\n\n"
@@ -91,7 +91,8 @@ def main() -> None:
             *arguments,
         ]  # under its own name
         done = subprocess.run(run, capture_output=True, text=True, check=True)
-        lines = done.stdout.rstrip().splitlines()[:shown]
+        printed = done.stdout.rstrip().splitlines()
+        lines = printed if shown is None else [*printed[:shown], "..."]
         example = "\n".join(f"    {line}".rstrip() for line in lines)
         start = text.index(before) + len(before)
         page.write_text(f"{text[:start]}{example}\n{text[text.index(after) :]}", encoding="utf-8")

@@ -143,15 +143,26 @@ class OneDesign:
             "worst_at": worst_at,
             "n_targets": len(self.at),
             "n_blocked": sum(each.why_not is not None for each in self.at),
+            "is_baseline": shape is not None and self.index == self.spaces[0].baseline_index(),
             "tie": TIE,
         }
 
 
 ONE_DESIGN_FACTS = frozenset(
-    ("design", "mean_loss", "worst_loss", "worst_at", "n_targets", "n_blocked", "tie")
+    (
+        "design",
+        "is_baseline",
+        "mean_loss",
+        "worst_loss",
+        "worst_at",
+        "n_targets",
+        "n_blocked",
+        "tie",
+    )
 )
 ONE_DESIGN_FLAGS: Flags = {
     "serves": ("design", "known", None),
+    "from_baseline": ("is_baseline", "==", True),
     "blocked": ("n_blocked", ">", 0),
     "all_tied": ("worst_loss", "<", TIE),
 }

@@ -298,7 +298,8 @@ def judge(
     worst = least_gain(compared)
     off = baseline_off(compared)
     case = _case(result, faults, compared, unfit, worst, off, losing, admitted)
-    subject = worst or losing or _shown(compared, asked)
+    named = worst or losing
+    subject = named or _shown(compared, asked)
     waiting = _open_run(result)
     facts: dict[str, Any] = {
         "unfit": unfit,
@@ -328,10 +329,11 @@ def judge(
     if case == "forecast":
         facts |= _outlook(compared)
     if worst is not None:
-        tried = {each.n_draft for each in _same_server(worst, compared)}
-        better = worst.recommended.n_draft
         facts |= _published(worst) | _cause(worst, compared, admitted)
-        facts["untried"] = 0 < better < worst.n_draft and better not in tried and off is None
+    if named is not None:
+        tried = {each.n_draft for each in _same_server(named, compared)}
+        better = named.recommended.n_draft
+        facts["untried"] = 0 < better < named.n_draft and better not in tried and off is None
     if case not in UNDECIDED:
         facts["decision"] = _decision(result.runs, subject)
     return Verdict(case, **facts)

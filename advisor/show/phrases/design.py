@@ -430,14 +430,16 @@ TARGETS = Book(
         Phrase(
             "one_design",
             "all_tied",
-            "Use {design:experts}: within {tie:pct} of the best design at each target.",
+            "{adopt} {design:experts}: within {tie:pct} of the best design at each target.",
         ),
         Phrase(
             "one_design",
             "",
-            "Use {design:experts}: {mean_loss:pct1} behind the best design of each target on "
+            "{adopt} {design:experts}: {mean_loss:pct1} behind the best design of each target on "
             "average, {worst_loss:pct1} at {worst_at}.",
         ),
+        Phrase("adopt", "from_baseline", "Keep"),
+        Phrase("adopt", "", "Use"),
         Phrase(
             "tie",
             "",

@@ -153,6 +153,7 @@ PHRASES = phrases_of(
         },
         "better_text": {
             "no_drafts": "Speculation does not pay there: {instead}. {reaching}",
+            "offs": "{reaching}",
             "": "Instead, {instead}. {reaching}",
         },
         "instead": {
@@ -279,10 +280,15 @@ PHRASES = phrases_of(
             ),
         },
         "untried_text": {
+            "foreseen !offs": "",
+            "untried carried": (
+                "Not tried there: K = {better_k}, predicted {better:x} "
+                "({better_low:x2}–{better_high:x2}×; its accepted length is carried from K = {k})."
+            ),
             "untried": (
                 "Not tried there: K = {better_k}, predicted {better:x} "
                 "({better_low:x2}–{better_high:x2}×)."
-            )
+            ),
         },
         "decided": {
             "keeps offs": "Keep {keep_text}. Turn speculation off {off_text}.",
