@@ -4,6 +4,7 @@ from pathlib import Path
 
 from streamlit import App
 
-from advisor.ui.server import guards
+from advisor.ui.server import guards, share_freed_memory
 
+share_freed_memory()
 app = App(Path(__file__).with_name("app.py"), middleware=guards())

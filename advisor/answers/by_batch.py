@@ -284,7 +284,7 @@ def _settled(own: RuntimeSchedule, last: int | None) -> RuntimeSchedule:
     what it does by itself, where more graphs gain less than MIN_GAIN.
     """
     graphs = own.setup.graphs
-    if graphs is None or own.setup.scenario.graph_sizes is not None:
+    if graphs is None or graphs.stated:
         return own
     groups = own.setup.placement.attention_groups
     captures: dict[int, Capture | None] = {}

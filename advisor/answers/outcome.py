@@ -17,6 +17,7 @@ import numpy as np
 from advisor.answers.advice import HARDLY, Advice, published_here, side_of_range
 from advisor.answers.best_k import MAY_LOSE, DraftRow
 from advisor.answers.by_length import SHORTEST, at_length, by_batch, length_now, lengths_of
+from advisor.answers.engines.config import merged_rows
 from advisor.answers.flags import Flags
 from advisor.answers.schedule import gain_over_doublings
 from advisor.answers.summary import (
@@ -330,9 +331,7 @@ def outcome_of(
         "k_from": "own" if follows_own else "model",
         "best_alone": answer.best_alone,
         "alone_gain": None if alone.n_draft == k else alone.speedup / rows[k].speedup - 1.0,
-        "served": tuple(
-            (part.batch_start, part.batch_end, part.k_running) for part in advice.to_serve
-        ),
+        "served": merged_rows(advice.to_serve),
         "n_k": len(advice.drafts),
     }
     engine: dict[str, Any] = {

@@ -214,6 +214,8 @@ class Graphs:
     """Engine and version for readers."""
     rule: GraphRule
     server: GraphServer
+    stated: bool = False
+    """Whether the user states what is captured."""
 
     def largest(self, q: int) -> int:
         """Tokens of the largest graph for q verified tokens of each request. [tokens] 0 where

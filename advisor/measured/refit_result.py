@@ -348,13 +348,13 @@ class RefitResult:
             next_step = "" if self.questions else f" {self._next}"
             reasons.insert(
                 0,
-                f"Values left out of the fit are {self.own_errors.means[1]:.0%} off in the mean, "
+                f"Values left out of the fit are {self.own_errors.means[1]:.1%} off in the mean, "
                 f"over the limit of {self.max_error:.0%}: most {self._furthest}.{next_step}",
             )
-        at = self.baseline.furthest
-        within = self.baseline.batches <= self.rows["batch_size"].max()
-        move = float(np.median(self.baseline.moves[within]))
-        if move > (MAX_OWN_MOVE if self.own else MAX_BASELINE_MOVE):
+        within = self.baseline.batches <= self.rows.loc[self.rows["used"], "batch_size"].max()
+        most = MAX_OWN_MOVE if self.own else MAX_BASELINE_MOVE
+        if not np.median(self.baseline.moves[within]) <= most:
+            at = int(np.where(within, self.baseline.moves, -np.inf).argmax())
             rates = "the rates, " if self.own else ""
             reasons.append(
                 f"The baseline step would go from {1e3 * self.baseline.before_s[at]:.3g} to "

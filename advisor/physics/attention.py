@@ -40,10 +40,6 @@ class Core:
 
     mixer: Mixer
     cost: AttentionCost
-    read_law: Callable[..., Floats]
-    """`laws.cache_read` or `laws.state_moved`."""
-    read: Mapping[str, Any]
-    """What it takes, by its symbols."""
     read_bytes: Array
     """Bytes of one layer on one rank. [B]"""
     work_law: Callable[..., Floats]
@@ -136,14 +132,8 @@ def attention_core(mixer: Mixer, costs: KernelCosts, load: AttentionLoad) -> Cor
     cost = core_cost(mixer, costs)
     law, values = attention_reading(mixer, load, costs.heads_apart)
     read_bytes = np.asarray(law(**values))
-    return Core(
-        mixer,
-        cost,
-        law,
-        values,
-        read_bytes,
-        *attention_operations(mixer, cost, load, values, read_bytes),
-    )
+    work_law, work = attention_operations(mixer, cost, load, values, read_bytes)
+    return Core(mixer, cost, read_bytes, work_law, work)
 
 
 def core_cost(mixer: Mixer, costs: KernelCosts) -> AttentionCost:

@@ -417,9 +417,8 @@ def _graphs(scenario: Scenario, hardware: Hardware, placement: Placement) -> Gra
         return None
     server = GraphServer.of(hardware, placement.gpus)
     name = engine.name if engine is not None else "the engine"
-    return Graphs(
-        f"{name} {version}" if version else name, rule, dataclasses.replace(server, **stated)
-    )
+    release = f"{name} {version}" if version else name
+    return Graphs(release, rule, dataclasses.replace(server, **stated), bool(stated))
 
 
 def default_graphs(setup: Setup, engine: str, version: str | None = None) -> Graphs | None:

@@ -214,11 +214,6 @@ def use_length(text: str | None) -> None:
     _bring("acceptance", text)
 
 
-def is_own_length(text: str) -> bool:
-    """Whether an accepted length is the one taken over from the user's run."""
-    return _BEFORE.result.get("acceptance", ("", ""))[0] == text
-
-
 def stop_length() -> None:
     """Back to the accepted length before the run's, where that is in use."""
     _LENGTHS.put({pair: length for pair, length in _LENGTHS.result.items() if not length[1]})

@@ -211,6 +211,18 @@ def test_graphs_that_gain_little_are_not_asked_for(monkeypatch: pytest.MonkeyPat
     assert captured(_export(advise(QWEN)).launch_line) is None
 
 
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm", "other"])
+@pytest.mark.parametrize("mode", ["full", "pieces", "none"])
+def test_every_graph_mode_that_is_stated_is_answered(engine: str, mode: str) -> None:
+    """Without graphs no size holds a round, so none is looked for."""
+    asked = QWEN.model_copy(
+        update={"engine": engine, "engine_version": None, "graph_mode": mode, "batch_size": 16}
+    )
+    settled = schedule_for(asked)
+    assert settled.drafts
+    assert settled.capture is None
+
+
 def test_a_cycle_ends_at_the_fastest_and_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = iter([1568, 800, 1568])
     monkeypatch.setattr(by_batch, "largest_needed", lambda *_: next(sizes))

@@ -45,6 +45,14 @@ def test_static_k_reaches_the_speedup_of_the_formula() -> None:
     assert plain.mean_tpot_s / speculative.mean_tpot_s == pytest.approx(formula, rel=0.01)
 
 
+def test_a_length_whose_steps_are_equal_but_for_rounding_is_a_process() -> None:
+    survival = 1.0 - 1e-13 * np.array([0.0, 3.0, 2.0])
+    process = PerPosition.from_accepted_length(np.cumsum(survival))
+    assert process.conditional[1] == 1.0
+    with pytest.raises(AdvisorError, match="ever smaller"):
+        PerPosition.from_accepted_length([1.0, 1.5, 2.1])
+
+
 def test_every_token_asked_for_is_delivered_once() -> None:
     trace = draw_trace(PerPosition((0.8, 0.8, 0.8)), 60, 100, 3, np.random.default_rng(1))
     lengths = np.random.default_rng(2).integers(1, 40, (6, 10))

@@ -177,7 +177,13 @@ def verdicts() -> dict[str, Verdict]:
         "foreseen": ("foreseen", LOSS | {"carried": True, "faults": ("first_token_waits",)}),
         "foreseen, off": ("foreseen", LOSS | {"better_k": 0, "high": 0.97}),
         "foreseen, not measured": ("foreseen", NAMED | {"predicted": 0.9, "is_foreseen": True}),
+        "foreseen, turned off": ("foreseen", LOSS | decided(OFF) | {"untried": True}),
+        "foreseen, off and carried": (
+            "foreseen",
+            LOSS | decided(OFF) | {"untried": True, "carried": True},
+        ),
         "faster": ("faster", RUN | {"measured": 2.1}),
+        "loses less": ("faster", RUN | {"measured": 0.9, "predicted": 0.7, "high": 0.8}),
         "round fast": ("faster", RUN | {"quantity": "round", "measured": 0.01, "predicted": 0.03}),
         "own length": ("own_length", RUN | {"measured": 1.2, "stated_length": 2.9}),
         "agrees": ("agrees", RUN | {"measured": 0.9, "predicted": 0.97}),

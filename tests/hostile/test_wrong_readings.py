@@ -16,7 +16,7 @@ from advisor.measured.ingest.read import read_upload
 from advisor.measured.observations import LENGTH, NAMES, joined, log_predicted
 from advisor.measured.points import refit_points
 from advisor.measured.refit import refit_chosen, select_points
-from advisor.measured.refit_result import MAX_ERROR, RefitResult
+from advisor.measured.refit_result import RefitResult
 from advisor.prediction import AdvisorError
 from tests.hostile.right_files import is_real, published_files, right_files
 from tests.hostile.wrong_readings import KINDS, MACHINES, File, half, wrong_files
@@ -27,6 +27,8 @@ CLEARLY_WORSE = 0.05
 [-]"""
 MAX_SHARE = 0.05
 """Share of wrong files that may be written in silence and be worse. [-]"""
+NEAR = 0.15
+"""Mean error of the shipped constants on a published file below which they predict it. [-]"""
 FALSE_ALARMS = 2
 """Published files near the shipped predictions that are asked about all the same, as measured.
 [-]"""
@@ -137,7 +139,7 @@ def test_real_files_that_the_shipped_constants_predict_are_seldom_asked_about():
             answer = refit_of(file)
         except AdvisorError:
             continue  # no row of it can be predicted
-        if answer.own_errors.after.n >= 8 and answer.own_errors.before.mape < MAX_ERROR:
+        if answer.own_errors.after.n >= 8 and answer.own_errors.before.mape < NEAR:
             near += 1
             asked |= {name: answer.questions} if answer.questions else {}
     print(f"false alarms on {near} real files: {asked}")

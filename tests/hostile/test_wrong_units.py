@@ -3,6 +3,7 @@ about or judged."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -133,6 +134,21 @@ def test_a_factor_on_all_times_moves_the_baseline_step_further_than_an_engine_ex
     assert np.median(answer.baseline.moves) > MAX_BASELINE_MOVE
     at = answer.baseline.furthest
     assert f"{1e3 * answer.baseline.after_s[at]:.3g} ms" in sentence(answer)
+
+
+def test_the_gate_judges_the_batches_of_the_rows_that_are_used_and_names_one_of_them():
+    answer = refit(synthetic_points((1, 2, 4), (0, 1, 3), quantity="tpot_s"))
+    assert answer.reasons_against == ()
+    moved = np.full(len(answer.baseline.batches), 1.5)
+    moved[[0, -1]] = 1.6, 3.0
+    unused = answer.rows.iloc[:1].assign(batch_size=512.0, used=False)
+    with_unused = pd.concat([answer.rows, unused])
+    for after_s in (moved * answer.baseline.before_s, np.full(moved.shape, np.nan)):
+        baseline = replace(answer.baseline, after_s=after_s, surprising_s=after_s)
+        held_back = replace(answer, baseline=baseline)
+        (reason,) = held_back.reasons_against
+        assert "at batch 1," in reason
+        assert replace(held_back, rows=with_unused).reasons_against == (reason,)
 
 
 def test_equal_rows_count_once_and_the_same_rows_of_another_file_too():

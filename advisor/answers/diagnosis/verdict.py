@@ -298,8 +298,7 @@ def judge(
     worst = least_gain(compared)
     off = baseline_off(compared)
     case = _case(result, faults, compared, unfit, worst, off, losing, admitted)
-    named = worst or losing
-    subject = named or _shown(compared, asked)
+    subject = worst or losing or _shown(compared, asked)
     waiting = _open_run(result)
     facts: dict[str, Any] = {
         "unfit": unfit,
@@ -330,10 +329,10 @@ def judge(
         facts |= _outlook(compared)
     if worst is not None:
         facts |= _published(worst) | _cause(worst, compared, admitted)
-    if named is not None:
-        tried = {each.n_draft for each in _same_server(named, compared)}
-        better = named.recommended.n_draft
-        facts["untried"] = 0 < better < named.n_draft and better not in tried and off is None
+    if subject is not None and (worst or losing):
+        tried = {each.n_draft for each in _same_server(subject, compared)}
+        better = subject.recommended.n_draft
+        facts["untried"] = 0 < better < subject.n_draft and better not in tried and off is None
     if case not in UNDECIDED:
         facts["decision"] = _decision(result.runs, subject)
     return Verdict(case, **facts)

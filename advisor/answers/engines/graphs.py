@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import count
 
 import numpy as np
 
@@ -42,8 +41,8 @@ def largest_needed(
     if graphs.rule.counts == "requests":
         return last_batch
     # Rounding to whole rounds drops sizes near the top, so the first that holds all is looked for.
-    longest = max(last * q for q, last in last_by_q.items())
-    sizes = count(-(-longest // _GRID) * _GRID, _GRID)
+    first = -(-max(last * q for q, last in last_by_q.items()) // _GRID) * _GRID
+    sizes = range(first, 2 * first + _GRID, _GRID)
     return next(size for size in sizes if _hold(with_largest(graphs, size), last_by_q))
 
 

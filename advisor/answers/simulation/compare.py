@@ -331,7 +331,11 @@ def process_of(
     kind : `list` of independent rounds, `switching` between passages, or `trace` with its steps.
     passages : spread, good_share and good_tokens of `switching_around`; the mean stays at the
         longest scheduled K.
+
+    Raises AdvisorError where there is no drafter.
     """
+    if costs.accepted_length.size < 2:
+        raise AdvisorError("there is no drafter, so every policy drafts nothing: choose a drafter")
     if kind == "trace" and recorded_steps is not None:
         return recorded_steps
     if kind == "switching":

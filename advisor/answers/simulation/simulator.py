@@ -65,14 +65,8 @@ class PerPosition:
                 "non-negative steps"
             )
         before = survival[:-1]
-        return cls(
-            tuple(
-                float(c)
-                for c in np.divide(
-                    survival[1:], before, out=np.zeros(before.size), where=before > 0
-                )
-            )
-        )
+        accepted = np.divide(survival[1:], before, out=np.zeros(before.size), where=before > 0)
+        return cls(tuple(np.minimum(accepted, 1.0).tolist()))
 
     def accepted_length(self, k_max: int) -> Array:
         """Mean tokens per round for K = 0..k_max, bonus token included. [k_max + 1]"""

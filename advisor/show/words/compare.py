@@ -97,7 +97,9 @@ def outcome_text(effect: Effect, goal: Goal) -> str:
 
 
 def none_text(steps: NextSteps, goal: Goal) -> str:
-    """Sentence for the case that no change helps beyond noise."""
+    """Sentence for the case that no change helps beyond noise. Empty where none can be tried."""
+    if not steps.effects:
+        return ""
     return f"None of {len(steps.effects)} single changes raises {MERITS[goal].words} beyond noise."
 
 
