@@ -80,6 +80,7 @@ _TARGETS: Facts = {
     "worst_at": "h100-sxm:8",
     "n_targets": 2,
     "n_blocked": 0,
+    "is_baseline": False,
     "tie": 0.05,
 }
 _START = Experts(128, 8, 0.0, 768)
@@ -266,6 +267,7 @@ FAMILIES: dict[str, tuple[Book, Facts, dict[str, Facts]]] = {
         {
             "one design": {},
             "a tie at each": {"worst_loss": 0.03},
+            "the baseline": {"is_baseline": True},
             "none for all": {"design": None, "worst_loss": None},
             "none for one": {"design": None, "n_blocked": 1},
         },
