@@ -482,17 +482,15 @@ class ScheduleFacts:
         return asdict(self)
 
 
+_TRUE = ("drafts", "serves_drafts", "one_is_enough", "zero_here")
 SCHEDULE_FLAGS: Flags = {
-    "drafts": ("drafts", "==", True),
-    "serves_drafts": ("serves_drafts", "==", True),
+    **{name: (name, "==", True) for name in _TRUE},
     "single": ("single_k", "known", None),
-    "one_is_enough": ("one_is_enough", "==", True),
     "costs_much": ("cost", ">=", MIN_GAIN),
     "costs": ("cost", ">", 0.0),
     "kept": ("best_alone", "!=", "scheduled"),
     "off": ("best_alone", "==", 0),
     "zero": ("zero_running", "known", None),
-    "zero_here": ("zero_here", "==", True),
     "zero_drafts": ("zero_running", ">", 0),
     "limited": ("limit_ms", "known", None),
 }

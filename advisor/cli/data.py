@@ -546,13 +546,14 @@ def trace(
         click.echo(f"With expert-parallel ranks also: --expert-loads {output}")
 
 
+_tenths = "{:.1f}".format
 _UNIONS: tuple[Column[Any], ...] = (
     Column("sequences", attrgetter("batch_size")),
     Column("tokens each", attrgetter("tokens")),
-    Column("experts counted", attrgetter("counted"), "{:.1f}".format),
-    Column("predicted", attrgetter("predicted"), "{:.1f}".format),
+    Column("experts counted", attrgetter("counted"), _tenths),
+    Column("predicted", attrgetter("predicted"), _tenths),
     Column("error", lambda union: union.predicted / union.counted - 1.0, "{:+.1%}".format),
-    Column("uniform", attrgetter("uniform"), "{:.1f}".format),
+    Column("uniform", attrgetter("uniform"), _tenths),
 )
 
 

@@ -29,6 +29,7 @@ from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import FIELDS
 from advisor.prediction import AdvisorError, explain
 from advisor.show.phrases.book import ratio_text
+from advisor.show.phrases.design import STARTED
 from advisor.show.table import Column, Table
 from advisor.show.words.design import (
     LIMITS_OF_LAWS,
@@ -250,7 +251,11 @@ def _started(
     elif from_nothing:
         sizes = question["target_total_params"], question["target_active_params"]
         started = starts.start_from_size(scenario, *sizes)
-    return (scenario, "") if started is None else (started.scenario, started.note)
+    return (
+        (scenario, "")
+        if started is None
+        else (started.scenario, STARTED.say("start", started.facts))
+    )
 
 
 _GRID = {

@@ -754,6 +754,8 @@ def curve_columns(grid: Curve) -> dict[str, NDArray[Any]]:
         "speedup_high": grid.high,
         "tier": grid.tier.astype(str),
         "extrapolated": grid.extrapolated,
+    }
+    columns |= {
         "accepted_length": grid.accepted_length,
         "verify_ratio": grid.verify_ratio,
         "touched_plain": grid.touched_plain[:, None],

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 
@@ -38,10 +36,9 @@ def test_a_typed_shape_is_the_architecture_it_says() -> None:
     assert (moe.n_shared, moe.shared_width, moe.expert_width) == (1, 2048, 2048)
     assert found.dense == ()
     assert start.scenario.model_id == "61L-h7168-N256-k8-s1-w2048"
-    assert start.note == (
-        "Start: 61L h7168 N256 k8 s1 w2048. Assumed: 56 attention heads of 128, 8 with keys and "
-        "values; a vocabulary of 151,936."
-    )
+    assert start.facts["shape"] == SHAPE_EXAMPLE
+    assert start.facts["heads_assumed"]
+    assert start.facts["vocabulary_assumed"]
 
 
 def test_order_case_commas_and_further_parts_do_not_matter() -> None:
@@ -57,7 +54,9 @@ def test_order_case_commas_and_further_parts_do_not_matter() -> None:
         1,
     )
     assert architecture_from_config(shape_config(full), "x").mtp_modules == 1
-    assert "Assumed" not in start_from_shape(PLAIN, f"{SHAPE_EXAMPLE} a64 g4 d128 v129280").note
+    typed = start_from_shape(PLAIN, f"{SHAPE_EXAMPLE} a64 g4 d128 v129280").facts
+    assert not typed["heads_assumed"]
+    assert not typed["vocabulary_assumed"]
 
 
 def test_a_shipped_model_typed_by_its_numbers_has_its_size() -> None:
@@ -85,11 +84,11 @@ def test_a_target_size_is_met_by_a_start_that_says_what_it_is(target: dict[str, 
         assert (
             counts.total if name == "total_params" else counts.active_nonembedding
         ) == pytest.approx(size, rel=0.05)
-    assert re.match(r"Start: layers of [^;]+; equal quality: as good as it\. The ", start.note)
-    assert f"{counts.total / 1e9:.1f} B total" in start.note
-    assert f"Its {layers} layers are not scaled (hidden size {found.hidden_size:,})" in start.note
-    kinds = re.match(r"Start: layers of .*? \((\d[^)]*)\);", start.note)
-    assert sum(int(number) for number in re.findall(r"\d+", kinds[1])) == layers
+    told = start.facts
+    assert told["chosen"] in ("newest", "nearest")
+    assert (told["total"], told["active"]) == (counts.total, counts.active_nonembedding)
+    assert (told["depth"], told["hidden_size"]) == (layers, found.hidden_size)
+    assert sum(count for _, count in told["layers"]) == layers
 
 
 @pytest.mark.parametrize("total", [2e10, 4e10, 2e11])
@@ -103,7 +102,7 @@ def test_a_start_is_the_nearest_to_its_size_that_widths_in_steps_of_16_give(tota
         mix = Mixes.of(moe.n_experts, moe.n_active, shared_experts(moe))
         size[width] = float(weights(found, moe_shape(found, mix, width)).total[0])
     assert min(size, key=lambda width: abs(np.log(size[width] / total))) == moe.expert_width
-    assert "B active; the width is a multiple of 16)" in start.note
+    assert start.facts["multiple"] == 16
 
 
 @pytest.mark.parametrize("target", [{}, {"total_params": -1.0}, {"active_params": float("nan")}])

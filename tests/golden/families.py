@@ -22,6 +22,7 @@ from advisor.show.phrases.design import (
     DESIGN,
     LIMITS,
     REMARKS,
+    STARTED,
     TARGETS,
     WISHES,
 )
@@ -82,6 +83,26 @@ _TARGETS: Facts = {
     "n_blocked": 0,
     "is_baseline": False,
     "tie": 0.05,
+}
+_SIZED: Facts = {
+    "shape": None,
+    "near": "Jamba-Mini",
+    "layers": (("linear", 28), ("full", 4), ("mla", 2), ("none", 1)),
+    "depth": 35,
+    "hidden_size": 4096,
+    "design": Experts(256, 8, 1.0, 2048),
+    "total": 4.02e10,
+    "active": 3.1e9,
+    "targets": (("total", 4e10),),
+    "chosen": "newest",
+    "multiple": 16,
+    "heads_assumed": True,
+    "vocabulary_assumed": True,
+    "heads": None,
+    "query_heads": 56,
+    "head_dim": 128,
+    "kv_heads": 8,
+    "vocabulary": 151936,
 }
 _START = Experts(128, 8, 0.0, 768)
 _BEST = Experts(96, 10, 4.0, 2048)
@@ -261,6 +282,26 @@ FAMILIES: dict[str, tuple[Book, Facts, dict[str, Facts]]] = {
             "none": {"accepted": "none", "source": None},
         },
     ),
+    "started": (
+        STARTED,
+        _SIZED,
+        {
+            "near a size": {},
+            "nearest to two sizes": {
+                "chosen": "nearest",
+                "targets": (("total", 4e10), ("active", 3e9)),
+            },
+            "like a model": {"chosen": "typed"},
+            "typed": {"shape": "61L h7168 N256 k8 s1 w2048"},
+            "typed with heads": {"shape": "61L", "heads_assumed": False},
+            "typed with a vocabulary": {"shape": "61L", "vocabulary_assumed": False},
+            "typed whole": {
+                "shape": "61L",
+                "heads_assumed": False,
+                "vocabulary_assumed": False,
+            },
+        },
+    ),
     "targets": (
         TARGETS,
         _TARGETS,
@@ -400,8 +441,9 @@ FILES = {
     "board": ("board", "reasons", "basis", "changes", "change notes", "refusals"),
     "design": (
         *("design", "limits", "remarks", "wishes", "corners", "assumptions"),
-        *("standing", "targets"),
+        "standing",
     ),
+    "start": ("started", "targets"),
 }
 """Families of each golden file."""
 

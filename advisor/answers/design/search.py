@@ -190,6 +190,8 @@ def _evaluate(search: _Search, index: int, body: Body, width: Array) -> dict[str
         "n_active": column.n_active.astype(np.int32),
         "n_shared": column.n_shared.astype(np.float32),
         "expert_width": width.astype(np.int32),
+    }
+    columns |= {
         "total_params": total,
         "active_params": active,
         "largest_batch": size.largest_batch.astype(np.float32),

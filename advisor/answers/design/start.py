@@ -33,6 +33,7 @@ from advisor.answers.design.grid import (
     widths,
 )
 from advisor.answers.design.space import DesignSpace
+from advisor.answers.flags import Flags
 from advisor.catalog.hf.config import DESIGN_SUFFIX, architecture_from_config
 from advisor.catalog.hf.dialects import NESTED_KEYS
 from advisor.catalog.hf.layers import (
@@ -245,10 +246,26 @@ def shape_config(shape: TypedShape) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Start:
-    """A scenario whose model was typed or sized, and in few words where its shape comes from."""
+    """A scenario whose model was typed or sized, and where its shape comes from."""
 
     scenario: Scenario
-    note: str
+    facts: Mapping[str, Any]
+    """Those of START_FACTS that are known."""
+
+
+_NOT_TYPED = ("heads", "query_heads", "head_dim", "kv_heads", "vocabulary")
+_OF_A_SIZE = (
+    *("near", "layers", "depth", "hidden_size", "design", "total", "active"),
+    *("targets", "chosen", "multiple"),
+)
+START_FACTS = frozenset(("shape", "heads_assumed", "vocabulary_assumed", *_NOT_TYPED, *_OF_A_SIZE))
+START_FLAGS: Flags = {
+    "typed": ("shape", "known", None),
+    "heads_assumed": ("heads_assumed", "==", True),
+    "vocabulary_assumed": ("vocabulary_assumed", "==", True),
+    "newest": ("chosen", "==", "newest"),
+    "nearest": ("chosen", "==", "nearest"),
+}
 
 
 def start_from_shape(scenario: Scenario, text: str) -> Start:
@@ -256,10 +273,13 @@ def start_from_shape(scenario: Scenario, text: str) -> Start:
     be."""
     shape = parse_shape(text)
     name = shape.text.replace(" ", "-")
-    return Start(
-        _with_config(scenario, name, shape_config(shape)),
-        f"Start: {shape.text}. {_assumed(shape, text)}",
-    )
+    letters = {piece.strip("0123456789,").lower() for piece in text.split()}
+    facts = {name: getattr(shape, name) for name in _NOT_TYPED} | {
+        "shape": shape.text,
+        "heads_assumed": not letters & {"a", "g", "d"},
+        "vocabulary_assumed": "v" not in letters,
+    }
+    return Start(_with_config(scenario, name, shape_config(shape)), facts)
 
 
 def _targets(total_params: float | None, active_params: float | None) -> dict[str, float]:
@@ -326,24 +346,26 @@ def start_from_size(
             continue
         wanted, config = brought
         moe = wanted.routed
-        shared = f" + {moe.n_shared} shared" if moe.n_shared else ""
-        mix = f"{moe.n_experts} experts top-{moe.n_active}{shared}, width {moe.expert_width}"
         counts = parameter_counts(wanted)
-        depth = sum(mixer.count for mixer in near.mixers)
-        chosen = (
-            "newest shipped model near"
-            if _off(near, targets) <= np.log(NEAR)
-            else "shipped model nearest to"
-        )
-        why = "" if like is not None else f"The {chosen} {_targets_text(targets)}. "
-        note = (
-            f"Start: layers of {near.name} ({_layers_text(near)}); equal quality: as good as it. "
-            f"{why}Its {depth} layers are not scaled (hidden size {near.hidden_size:,}); {mix} "
-            f"({counts.total / 1e9:.1f} B total, {counts.active_nonembedding / 1e9:.2f} B active; "
-            f"the width is a multiple of {RANK_WIDTH_MULTIPLE})."
-        )
+        is_near = _off(near, targets) <= np.log(NEAR)
+        layers: dict[str, int] = {}
+        for mixer in near.mixers:
+            layers[mixer.kind] = layers.get(mixer.kind, 0) + mixer.count
+        facts = {
+            "shape": None,
+            "near": near.name,
+            "layers": tuple(layers.items()),
+            "depth": sum(layers.values()),
+            "hidden_size": near.hidden_size,
+            "design": Experts(moe.n_experts, moe.n_active, moe.n_shared, moe.expert_width),
+            "total": counts.total,
+            "active": counts.active_nonembedding,
+            "targets": tuple(targets.items()),
+            "chosen": "typed" if like else "newest" if is_near else "nearest",
+            "multiple": RANK_WIDTH_MULTIPLE,
+        }
         name = f"{counts.total / 1e9:.0f}b-n{moe.n_experts}k{moe.n_active}s{moe.n_shared}w{moe.expert_width}"  # noqa: E501
-        return Start(_with_config(scenario, name, config), note)
+        return Start(_with_config(scenario, name, config), facts)
     if like is not None:
         raise AdvisorError(
             f"{like} cannot be widened or thinned to {_targets_text(targets)}; start from another "
@@ -357,19 +379,6 @@ def start_from_size(
     )
 
 
-def _layers_text(architecture: Architecture) -> str:
-    """Layers by kind of attention: `40 Mamba or linear attention, 8 full attention`."""
-    words = {
-        "linear": "Mamba or linear attention",
-        "mla": "latent attention",
-        "none": "without attention",
-    }
-    counts: dict[str, int] = {}
-    for mixer in architecture.mixers:
-        counts[mixer.kind] = counts.get(mixer.kind, 0) + mixer.count
-    return ", ".join(f"{n} {words.get(kind, f'{kind} attention')}" for kind, n in counts.items())
-
-
 def _with_config(
     scenario: Scenario, name: str, config: dict[str, Any], routing: str = ""
 ) -> Scenario:
@@ -379,18 +388,6 @@ def _with_config(
     return build_scenario(
         **(dict(scenario) | {"model_id": name, "model_config_json": document} | moved)
     )
-
-
-def _assumed(shape: TypedShape, text: str) -> str:
-    """What was assumed because nobody typed it."""
-    typed = {piece.strip("0123456789,").lower() for piece in text.split()}
-    heads = (
-        f"{shape.query_heads} attention heads of {shape.head_dim}, {shape.kv_heads} with keys and "
-        "values"
-    )
-    parts = [(("a", "g", "d"), heads), (("v",), f"a vocabulary of {shape.vocabulary:,}")]
-    assumed = [words for letters, words in parts if not typed & set(letters)]
-    return f"Assumed: {'; '.join(assumed)}." if assumed else ""
 
 
 def _targets_text(targets: Mapping[str, float]) -> str:

@@ -137,6 +137,15 @@ def _sizes(laws: Sequence[LawQuality]) -> str:
     return ", ".join(f"{mark}×{ratio:.1f}" for mark, ratio in zip(beyond, ratios, strict=True))
 
 
+def _layer(kind: str) -> str:
+    words = {
+        "linear": "Mamba or linear attention",
+        "mla": "latent attention",
+        "none": "without attention",
+    }
+    return words.get(kind, f"{kind} attention")
+
+
 def mix_text(design: Experts) -> str:
     """Experts of a design, `8 of 256 + 1 shared`."""
     shared = f" + {design.n_shared:.3g} shared" if design.n_shared else ""
@@ -177,6 +186,8 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "mix": mix_text,
     "ranks": lambda pair: f"TP {pair[0]} EP {pair[1]}" if pair[1] > 1 else f"TP {pair[0]}",
     "signed_pct": "{:+.0%}".format,
+    "layers": lambda layers: ", ".join(f"{count} {_layer(kind)}" for kind, count in layers),
+    "targets": lambda sizes: " and ".join(f"{size / 1e9:,.4g} B {name}" for name, size in sizes),
     "experts": lambda design: f"{mix_text(design)}, width {design.expert_width:,}",
     "width": lambda design: f"{design.expert_width:,}",
     "by_batch": lambda drafts: "/".join(map(str, dict.fromkeys(drafts))),

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from advisor.answers.design.candidates import LAW_NAMES
 from advisor.answers.design.standing import FACTS, FLAGS
+from advisor.answers.design.start import START_FACTS, START_FLAGS
 from advisor.answers.design.targets import ONE_DESIGN_FACTS, ONE_DESIGN_FLAGS
 from advisor.answers.flags import Flags
 from advisor.physics.quality import TOKENS_PER_PARAMETER_WARNING
@@ -414,6 +415,32 @@ ROUTING_NOTE = (
     "were measured alike), scaled to the baseline's own preset. The further a design is from the "
     "baseline, the wider its band. Opened in Serve, a design keeps that routing, and has its own "
     "measured kernels where there are any, not the fitted ones."
+)
+STARTED = Book(
+    (
+        Phrase("start", "typed", "Start: {shape}. {assumed}"),
+        Phrase(
+            "start",
+            "",
+            "Start: layers of {near} ({layers:layers}); equal quality: as good as it. {why} Its "
+            "{depth} layers are not scaled (hidden size {hidden_size:int}); {design:experts} "
+            "({total:billions1} total, {active:billions2} active; the width is a multiple of "
+            "{multiple}).",
+        ),
+        Phrase("why", "newest", "The newest shipped model near {targets:targets}."),
+        Phrase("why", "nearest", "The shipped model nearest to {targets:targets}."),
+        Phrase("assumed", "heads_assumed vocabulary_assumed", "Assumed: {of_heads}; {of_words}."),
+        Phrase("assumed", "heads_assumed", "Assumed: {of_heads}."),
+        Phrase("assumed", "vocabulary_assumed", "Assumed: {of_words}."),
+        Phrase(
+            "of_heads",
+            "",
+            "{query_heads} attention heads of {head_dim}, {kv_heads} with keys and values",
+        ),
+        Phrase("of_words", "", "a vocabulary of {vocabulary:int}"),
+    ),
+    START_FACTS,
+    START_FLAGS,
 )
 TARGETS = Book(
     (

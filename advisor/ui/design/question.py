@@ -23,6 +23,7 @@ from advisor.catalog.hardware import model_name
 from advisor.physics.quality import DEFAULT_EPS
 from advisor.predict.scenario import Scenario
 from advisor.prediction import Frozen
+from advisor.show.phrases.design import STARTED
 from advisor.ui.answers import remembered
 from advisor.ui.session import LARGEST_LIMIT, SMALLEST_LIMIT, Kept, folded_key, take_typed
 from advisor.ui.state import add_own_model
@@ -253,7 +254,7 @@ def _taken(start: Start) -> tuple[str, str]:
     """Make a start the user's own model, as an uploaded configuration would be. Its name there, and
     its note."""
     take_model(str(start.scenario.model_config_json), start.scenario.model_id)
-    return st.session_state["model_id"], start.note
+    return st.session_state["model_id"], STARTED.say("start", start.facts)
 
 
 def take_model(config: str, name: str) -> None:
