@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from time import sleep
 
 PAGES = Path(__file__).parent / "fixtures/servers"
 VLLM = {"/v1/models": "vllm_models.json", "/version": "vllm_version.json"}
@@ -28,6 +29,8 @@ class Answer:
     location: str = ""
     stated_bytes: int | None = None
     """Content-Length that is stated; None: the true one."""
+    drips: bool = False
+    """Whether its head comes a line at a time, over a second."""
 
 
 @dataclass
@@ -37,6 +40,11 @@ class FakeServer:
     url: str
     requests: list[tuple[str, str, str | None]] = field(default_factory=list)
     """(method, path, Authorization) of each."""
+
+
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that leaves before the end is no fault."""
 
 
 @contextmanager
@@ -54,6 +62,10 @@ def serving(answers: Mapping[str, Answer]) -> Iterator[FakeServer]:
             turn = sum(path == self.path for _, path, _ in fake.requests) - 1
             body = answer.pages[min(turn, len(answer.pages) - 1)] if answer.pages else b""
             self.send_response(answer.status)
+            for line in range(20 if answer.drips else 0):
+                self.send_header(f"X-{line}", "")
+                self.flush_headers()
+                sleep(0.05)
             if answer.location:
                 self.send_header("Location", answer.location)
             stated = len(body) if answer.stated_bytes is None else answer.stated_bytes
@@ -65,7 +77,7 @@ def serving(answers: Mapping[str, Answer]) -> Iterator[FakeServer]:
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = _Server(("127.0.0.1", 0), Handler)
     fake = FakeServer(f"http://127.0.0.1:{server.server_port}")
     Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     try:

@@ -17,7 +17,8 @@ from advisor.answers.best_k import KRange
 from advisor.answers.by_batch import static_ranges
 from advisor.answers.engines.config import DRAFT_MODEL_PLACEHOLDER, FlagCheck, check_line
 from advisor.answers.engines.export import export_scenario, needs_draft_model
-from advisor.answers.flags import Flags
+from advisor.answers.flags import Flags, holds
+from advisor.answers.outcome import FLAGS as ANSWER_FLAGS
 from advisor.catalog.engines import load_engine
 from advisor.measured.server import ServerReading
 from advisor.physics.bands import band
@@ -39,7 +40,7 @@ class Running:
     """K of the answer at its load; 0: without speculation. [tokens]"""
     batch: int
     """Load that the answer is of. [sequences]"""
-    running: float
+    running: float | None
     """Requests that decode, mean of the scrapes. [-]"""
     engines: int
     """Engines or ranks whose counts are summed. [-]"""
@@ -63,6 +64,16 @@ class Running:
     low: float
     """Low end of the 80 % range of that gain. [-]"""
     high: float
+    small: bool
+    """Whether `k` gains too little over `k_now` to restart for."""
+    largest: int
+    """Largest batch that fits in memory. [sequences]"""
+    limit_ms: float | None
+    """Limit on the time per output token. [ms]"""
+    fastest_ms: float
+    """Least time per output token of all K at `batch`. [ms]"""
+    any_in_limit: bool
+    """Whether some K keeps the limit at `batch`."""
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -71,10 +82,16 @@ class Running:
 
 
 FACTS = frozenset(field.name for field in fields(Running))
-FLAGS: Flags = {
+_ANSWER: Flags = {
+    **{name: ANSWER_FLAGS[name] for name in ("fits", "nothing_fits", "all_over_limit")},
     "same": ("k", "==", "k_now"),
     "off": ("k", "==", 0),
-    "small": ("gain", "<", WORTH_IT),
+    "small": ("small", "==", True),
+    "no_gain": ("gain", "<", 0.0005),
+}
+FLAGS: Flags = {
+    **_ANSWER,
+    "loaded": ("running", "known", None),
     "several": ("engines", ">", 1),
     "at_load": ("at_load", "==", True),
     "rated": ("tpot_ms", "known", None),
@@ -99,7 +116,8 @@ def running_facts(advice: Advice, reading: ServerReading) -> Running:
         low = 1.0 / curve.high[row, now]
         high = 1.0 / curve.low[row, now]
     load = reading.load
-    tpot_s = load.running / load.tok_per_s if load.tok_per_s else 0.0
+    tpot_s = load.running / load.tok_per_s if load.running and load.tok_per_s else 0.0
+    keeps_limit = {row.n_draft for row in advice.drafts if row.meets_limit}
     name = load_engine(reading.engine).name
     server: dict[str, Any] = {
         "engine": f"{name} {reading.version or ''}".strip(),
@@ -116,24 +134,35 @@ def running_facts(advice: Advice, reading: ServerReading) -> Running:
         "rounds": reading.rates.n_drafts,
         **{name: factor - 1.0 for name, factor in gains.items()},
     }
+    limits: dict[str, Any] = {
+        "small": k != reading.k and ratio - 1.0 < WORTH_IT and reading.k in keeps_limit,
+        "largest": advice.setup.memory.largest_batch,
+        "limit_ms": advice.scenario.max_tpot_ms,
+        "fastest_ms": min(row.tpot_s for row in advice.drafts) * 1e3,
+        "any_in_limit": bool(keeps_limit),
+    }
     return Running(
         **server,
         **length,
+        **limits,
         k_now=reading.k,
         k=k,
         batch=advice.scenario.batch_size,
         tpot_ms=tpot_s * 1e3 or None,
-        at_load=round(load.running) == advice.scenario.batch_size,
+        at_load=round(load.running or 0.0) == advice.scenario.batch_size,
         predicted_ms=float(curve.tpot_s[row, now]) * 1e3,
     )
 
 
-def flag_changes(advice: Advice, reading: ServerReading) -> tuple[FlagCheck, ...]:
+def flag_changes(advice: Advice, reading: ServerReading, record: Running) -> tuple[FlagCheck, ...]:
     """Flags in which a launch of the answer differs from one of the K that runs. Empty for the same
-    K throughout.
+    K throughout, and where the answer is to change nothing, or there is none.
 
     `wanted` is empty for a flag to leave out.
     """
+    facts = record.facts
+    if record.small or holds(FLAGS, "all_over_limit", facts) or not holds(FLAGS, "fits", facts):
+        return ()
     last = advice.to_serve[-1].batch_end
     now = _launch_line(advice, static_ranges(advice.values, reading.k, last), reading)
     then = _launch_line(advice, advice.to_serve, reading)

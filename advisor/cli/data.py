@@ -386,11 +386,22 @@ def _typed_run(without: str | None, with_drafts: str | None) -> list[UserFile]:
         return []
     if without is None or with_drafts is None:
         raise AdvisorError("--without and --with go together, as in --without 52ms --with 61ms")
-    baseline, metric = value_and_metric(without)
-    drafting, other_metric = value_and_metric(with_drafts)
+    baseline, metric = _typed_value("--without", without)
+    drafting, other_metric = _typed_value("--with", with_drafts)
     if metric != other_metric:
-        raise AdvisorError(f"--without {without} and --with {with_drafts} are not in one unit")
+        raise AdvisorError(
+            f"--without {without} and --with {with_drafts} count different things; give two times "
+            "per token, or two rates of all requests or of one"
+        )
     return [UserFile("--without, --with", two_values(baseline, drafting, metric, {}))]
+
+
+def _typed_value(option: str, text: str) -> tuple[float, str]:
+    """A value and what it counts. Raises AdvisorError with the option."""
+    try:
+        return value_and_metric(text)
+    except AdvisorError as error:
+        raise AdvisorError(f"{option} {error}") from error
 
 
 def _print_next(view: DiagnosisView, paths: Sequence[Path], options: dict[str, str | None]) -> None:

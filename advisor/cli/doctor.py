@@ -13,15 +13,15 @@ import click
 from advisor.answers.advice import advise as advise_scenario
 from advisor.answers.diagnosis.facts import server_facts
 from advisor.answers.running import flag_changes, running_facts
-from advisor.catalog.engines import is_release
+from advisor.catalog.engines import is_release, load_engine
 from advisor.catalog.models import model_meant
 from advisor.cli import asked
 from advisor.cli import output as out
 from advisor.cli.advise import advice_document
 from advisor.cli.runtime import export_words
-from advisor.measured.server import ServerReading, read_server, server_at
+from advisor.measured.server import PAGES, ServerReading, read_server, server_at
 from advisor.predict.scenario import Scenario
-from advisor.predict.scenario_fields import FIELDS
+from advisor.predict.scenario_fields import FIELDS, MAX_DRAFT
 from advisor.prediction import AdvisorError
 from advisor.show.phrases.doctor import BOOK, SLOTS
 from advisor.show.phrases.notes import note_texts
@@ -53,11 +53,23 @@ class _DoctorCommand(asked.ScenarioCommand):
             params.pop("served_model"),
         )
         typed = asked.typed_names(ctx)
+        if "engine" in typed and params["engine"] != reading.engine:
+            raise AdvisorError(
+                f"--engine {params['engine']}, but {reading.url} is a server of "
+                f"{load_engine(reading.engine).name}; leave --engine out"
+            )
         for name, value in _stated(reading, typed):
             if name not in typed:
                 asked.type_in(ctx, name, value)
         asked.place_gpus(ctx)
-        params["scenario"] = asked.scenario_asked(ctx)
+        scenario = asked.scenario_asked(ctx)
+        if scenario.drafter_id == "none":
+            raise AdvisorError(
+                f"{reading.url} drafts K = {reading.k}, but no drafter is given; name the server's "
+                "with --drafter"
+            )
+        longest = max(scenario.k_max, reading.k)
+        params["scenario"] = scenario.model_copy(update={"k_max": longest})
         params["reading"] = reading
 
 
@@ -78,19 +90,27 @@ def _stated(reading: ServerReading, typed: set[str]) -> Iterator[tuple[str, Any]
     if "drafter" in facts:
         yield "drafter_id", facts["drafter"]
     if facts.get("data_parallel", 1) == 1 and "tensor_parallel" in facts:
-        yield "tensor_parallel", facts["tensor_parallel"]
+        placement = ("tensor_parallel", "expert_parallel")
+        yield from ((name, facts[name]) for name in placement if name in facts)
+    if facts.get("kv_dtype") in FIELDS["kv_dtype"].choices:
+        yield "kv_dtype", facts["kv_dtype"]
     if not typed & set(asked.ACCEPTANCE):
         kind = "acceptance" if reading.rates.length is None else "accepted_length"
         yield kind, reading.rates.text
-    longest = max(reading.k, int(FIELDS["k_max"].default))
-    yield "k_max", longest
-    batch = round(reading.load.running)
-    if batch < 1 and "batch_size" not in typed:
+    if "batch_size" in typed:
+        return
+    running = reading.load.running
+    if running is None:
+        gauge = PAGES[reading.engine].running[0]
+        raise AdvisorError(
+            f"{reading.url}/metrics lacks {gauge}, so the load is not known; give --batch"
+        )
+    if round(running) < 1:
         raise AdvisorError(
             f"no request runs at {reading.url}, so the load is not known; ask while it serves, or "
             "give --batch"
         )
-    yield "batch_size", batch
+    yield "batch_size", round(running)
 
 
 @click.command(cls=_DoctorCommand)
@@ -103,7 +123,9 @@ def _stated(reading: ServerReading, typed: set[str]) -> Iterator[tuple[str, Any]
 )
 @click.option("--since-start", is_flag=True, help="Read once; use totals since the server started.")
 @click.option(
-    "--k", type=click.IntRange(1, 64), help="K the server runs, if it does not report it."
+    "--k",
+    type=click.IntRange(1, MAX_DRAFT),
+    help="K the server runs, if it does not report it.",
 )
 @click.option("--served-model", help="Which model to read when /metrics reports several.")
 @click.option(
@@ -119,8 +141,9 @@ def doctor(scenario: Scenario, reading: ServerReading, as_json: bool) -> None:
     acceptance and batch come from the server unless you give them; you must name the GPUs.
     """
     advice = advise_scenario(scenario)
-    facts = running_facts(advice, reading).facts
-    changes = flag_changes(advice, reading)
+    running = running_facts(advice, reading)
+    facts = running.facts
+    changes = flag_changes(advice, reading, running)
     lengths = reading.rates.accepted_lengths(len(reading.rates.conditional))
     if as_json:
         out.print_json(
@@ -144,10 +167,13 @@ def doctor(scenario: Scenario, reading: ServerReading, as_json: bool) -> None:
         out.print_table(matrix(("position", "accepted", "accepted length"), rows, "rrr"))
     out.print_labelled("warning", reading.rates.warnings)
     out.say(f"\n{BOOK.say('headline', facts)}\n")
+    if facts["batch"] > facts["largest"]:
+        out.print_labelled("warning", note_texts(advice.notes))
+        return
     out.print_table(k_by_batch_table(advice.k_by_batch, scenario.max_tpot_ms is not None))
     out.say(SCHEDULE_BOOK.say("enough", advice.schedule.facts))
     if changes:
-        out.say("\nTo run that, change on the launch line:")
+        out.say(f"\n{BOOK.say('change', facts)}")
     for check in changes:
         flag = f"  {check.flag} {shlex.quote(check.wanted)}"
         click.echo(flag if check.wanted else f"  remove {check.flag}")

@@ -13,9 +13,11 @@ import re
 import time
 from collections import ChainMap
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from http.client import HTTPException, HTTPMessage, HTTPResponse
 from math import fsum
+from threading import Thread
 from typing import IO, Any, NamedTuple
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
@@ -28,6 +30,7 @@ from advisor.measured.ingest.acceptance import (
     parse_metrics,
     read_acceptance_file,
 )
+from advisor.predict.scenario_fields import MAX_DRAFT
 from advisor.prediction import AdvisorError
 from advisor.text import counted, printable, read_json
 
@@ -72,8 +75,8 @@ PAGES: Mapping[str, EnginePages] = {
 class ServedLoad(NamedTuple):
     """Requests and tokens of a page, over its engines."""
 
-    running: float
-    """Requests that decode. [-]"""
+    running: float | None
+    """Requests that decode; None where the page lacks their gauge. [-]"""
     engines: int
     """Engines, or data-parallel ranks. [-]"""
     tokens: float
@@ -112,16 +115,19 @@ class Server:
     def page(self, path: str) -> bytes:
         """A page whole, as bytes. Raises AdvisorError with what to do."""
         address = self.url + path
-        deadline_s = time.monotonic() + TIMEOUT_S
-        opener = build_opener(ProxyHandler({}), _SameHost())
+        page: Future[bytes] = Future()
+        request = Request(address, headers=dict(self.headers))
+        # A socket's timeout starts again with every line that a slow server sends.
+        Thread(target=_fetch, args=(request, page), daemon=True).start()
         try:
-            with opener.open(
-                Request(address, headers=dict(self.headers)), timeout=TIMEOUT_S
-            ) as answer:
-                return _body(address, answer, deadline_s)
+            return page.result(TIMEOUT_S)
+        except TimeoutError as error:
+            raise AdvisorError(f"{address} took longer than {TIMEOUT_S:g} s; ask again") from error
+        except AdvisorError:
+            raise
         except HTTPError as error:
             raise _refusal(address, error.code) from error
-        except (OSError, HTTPException) as error:
+        except (OSError, HTTPException, ValueError) as error:
             cause = getattr(error, "reason", None) or error
             raise AdvisorError(
                 f"{address} cannot be read ({printable(str(cause), 120) or type(cause).__name__}); "
@@ -152,7 +158,16 @@ class _SameHost(HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-def _body(address: str, answer: HTTPResponse, deadline_s: float) -> bytes:
+def _fetch(request: Request, page: Future[bytes]) -> None:
+    opener = build_opener(ProxyHandler({}), _SameHost())
+    try:
+        with opener.open(request, timeout=TIMEOUT_S) as answer:
+            page.set_result(_body(request.full_url, answer))
+    except Exception as error:
+        page.set_exception(error)  # raised where the page is waited for
+
+
+def _body(address: str, answer: HTTPResponse) -> bytes:
     pieces: list[bytes] = []
     size_bytes = 0
     while piece := answer.read1(1 << 16):
@@ -162,8 +177,6 @@ def _body(address: str, answer: HTTPResponse, deadline_s: float) -> bytes:
             raise AdvisorError(
                 f"{address} is larger than {MAX_METRICS_BYTES >> 20} MiB, which no metrics page is"
             )
-        if time.monotonic() > deadline_s:
-            raise AdvisorError(f"{address} took longer than {TIMEOUT_S:g} s; ask again")
     stated = answer.headers.get("Content-Length", "")
     if stated.isdigit() and int(stated) != size_bytes:
         raise AdvisorError(
@@ -192,6 +205,7 @@ def server_at(url: str, header: str | None = None) -> Server:
     try:
         parts = urlsplit(url)
         is_address = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        (parts.hostname or "").encode("idna")  # a label that is empty or too long
     except ValueError:
         is_address = False
     if not is_address or not re.fullmatch(r"[\x21-\x7e]+", url):
@@ -199,7 +213,7 @@ def server_at(url: str, header: str | None = None) -> Server:
             f"{printable(url, 80)!r} is no address of a server; give http://HOST:PORT, such as "
             "http://localhost:8000"
         )
-    if parts.username is not None or parts.query or parts.fragment:
+    if parts.username is not None or "?" in url or "#" in url:
         raise AdvisorError(
             "the address holds a user, a question mark or a hash; give http://HOST:PORT alone, and "
             "a key with --header"
@@ -225,7 +239,7 @@ def read_server(
     served : name of one model, where the page counts several.
 
     Raises AdvisorError for a page that is none, is cut off, or counts no speculation, several
-    models, or a round of another K.
+    models, a round of another K, or of one beyond those that are predicted.
     """
     address = f"{server.url}/metrics"
     first = _metrics(server, served)
@@ -242,6 +256,7 @@ def read_server(
     if "speculative_algorithm" in settings and not settings["speculative_algorithm"]:
         raise _no_speculation(address)
     stated_k = _steps(settings) if k is None else k
+    _check_k(server.url, stated_k or 1)
     earlier = None if seconds is None else (f"{address} {seconds:g} s before", first.encode())
     rates = read_acceptance_file(address, last.encode(), earlier, k=stated_k)
     counted_k = len(rates.conditional)
@@ -249,13 +264,18 @@ def read_server(
         raise AdvisorError(
             f"--k {k}, but {address} counts {counted_k} draft positions; leave --k out"
         )
+    k_now = counted_k if k is None else k
+    _check_k(server.url, k_now)
     version = settings.get("version")
     before = _load(address, first, pages)
     now = _load(address, last, pages)
     rate = now.tok_per_s
     if elapsed_s > 0.0 and not pages.rate:
         rate = (now.tokens - before.tokens) / elapsed_s
-    load = now._replace(running=(before.running + now.running) / 2.0, tok_per_s=rate or None)
+    running = now.running
+    if running is not None and before.running is not None:
+        running = (before.running + running) / 2.0
+    load = now._replace(running=running, tok_per_s=rate or None)
     return ServerReading(
         url=server.url,
         engine=engine,
@@ -263,7 +283,7 @@ def read_server(
         model=_model(settings) or next(iter(_MODEL.findall(last)), None),
         settings=settings,
         rates=rates,
-        k=counted_k if k is None else k,
+        k=k_now,
         load=load,
         seconds=seconds,
     )
@@ -317,13 +337,21 @@ def _steps(settings: Mapping[str, Any]) -> int | None:
     return verified - 1 if isinstance(verified, int) and verified > 1 else None
 
 
+def _check_k(url: str, k: int) -> None:
+    if k > MAX_DRAFT:
+        raise AdvisorError(
+            f"{url} drafts K = {k}; expected at most {MAX_DRAFT}, the longest draft that is "
+            "predicted: ask a server with a shorter one"
+        )
+
+
 def _load(address: str, text: str, pages: EnginePages) -> ServedLoad:
     names = [*pages.running, pages.generated, *filter(None, [pages.rate])]
     series = parse_metrics(address, text, names)
     running = next(filter(None, (_by_engine(series, name) for name in pages.running)), [])
     generated = fsum(_by_engine(series, pages.generated))
     rate = fsum(_by_engine(series, pages.rate)) or None
-    return ServedLoad(fsum(running), len(running), generated, rate)
+    return ServedLoad(fsum(running) if running else None, len(running), generated, rate)
 
 
 def _by_engine(series: Series, name: str) -> list[float]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.command_line import Run, flat
 from tests.golden.sentences import Golden, lines_with
 
@@ -56,7 +58,7 @@ def test_a_length_given_at_its_k_is_that_of_the_runs_with_drafts(
 def test_two_numbers_are_a_run_and_one_alone_or_in_another_unit_is_refused(run: Run) -> None:
     run_of = ("--k", "3", "--batch", "64", "--gpus", "8xH200", "--model", "deepseek-v3")
     run_of += ("--drafter", "mtp", "--engine", "vllm", "--json")
-    pairs = (("52ms", "61ms"), ("0.052 s", "0.061 s"))
+    pairs = (("52ms", "61ms"), ("0.052 s", "61ms/token"))
     ms, s = (run("diagnose", "--without", a, "--with", b, *run_of)[1] for a, b in pairs)
     assert json.loads(ms) == json.loads(s)
     assert json.loads(ms)["verdict"] == "baseline"
@@ -64,3 +66,27 @@ def test_two_numbers_are_a_run_and_one_alone_or_in_another_unit_is_refused(run: 
         assert run("diagnose", *wrong, *run_of)[0] == 2
     for value in ("52", "ms", "5 2ms", "1,900tok/s", "52 minutes"):
         assert run("diagnose", "--without", value, "--with", "61ms")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("without", "with_drafts", "words"),
+    [
+        ("0ms", "61ms", "--without 0ms: expected a value above 0"),
+        ("52ms", "-6ms", "--with -6ms: expected a value above 0"),
+        ("52", "61ms", "--without '52' is no value with its unit"),
+        ("52ms", "61tok/s", "count different things; give two times per token, or two rates"),
+        ("1e15ms", "1e14ms", "line 2: baseline_value '1e+15': outside the range"),
+        (
+            "1e9ms",
+            "1ms",
+            "speedup / draft_tokens_k '1000000000 / 3': the speedup exceeds the tokens of a round, "
+            "which drafting alone cannot; check the values",
+        ),
+    ],
+)
+def test_two_numbers_that_cannot_be_are_refused_with_what_is_wrong(
+    run: Run, without: str, with_drafts: str, words: str
+) -> None:
+    run_of = ("--k", "3", "--batch", "64", "--gpus", "8xH200", "--model", "deepseek-v3")
+    _, out, err = run("diagnose", "--without", without, "--with", with_drafts, *run_of)
+    assert words in flat(out + err)

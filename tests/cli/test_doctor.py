@@ -14,7 +14,7 @@ from advisor.measured.server import ServerReading, read_server, server_at
 from advisor.predict.scenario import Scenario
 from advisor.show.phrases.doctor import BOOK, PHRASES, SLOTS
 from tests.command_line import Run, flat
-from tests.fake_server import SGLANG, Answer, engine, serving
+from tests.fake_server import SGLANG, Answer, engine, recorded, serving
 
 GPUS = ("--gpus", "8xH200", "--since-start")
 
@@ -70,6 +70,100 @@ def test_sglang_s_own_arguments_place_it(run: Run) -> None:
     assert "--accepted-length 2." in text
 
 
+def test_placement_and_cache_are_those_of_sglang_s_arguments(run: Run) -> None:
+    answers = engine("sglang_after.txt", more=SGLANG)
+    stated = json.loads(recorded("sglang_server_info.json"))
+    info = json.dumps(stated | {"ep_size": 8, "kv_cache_dtype": "fp8_e5m2"}).encode()
+    with serving(answers | {"/server_info": Answer((info,))}) as fake:
+        scenarios = [
+            json.loads(run("doctor", fake.url, *GPUS, "--json", *typed)[1])["answer"]["scenario"]
+            for typed in ((), ("--ep", "1", "--kv-dtype", "bf16"))
+        ]
+    names = ("tensor_parallel", "expert_parallel", "kv_dtype")
+    assert [[each[name] for name in names] for each in scenarios] == [[8, 8, "fp8"], [8, 1, "bf16"]]
+
+
+def vllm(old: str, new: str) -> dict[str, Answer]:
+    """Answers of vLLM whose metrics page has other words."""
+    page = recorded("vllm_after.txt").decode()
+    assert old in page
+    return engine("vllm_after.txt") | {"/metrics": Answer((page.replace(old, new).encode(),))}
+
+
+NO_GAUGE = vllm("num_requests_running", "renamed")
+
+
+@pytest.mark.parametrize(
+    ("answers", "options", "words", "left_out"),
+    [
+        (
+            vllm("} 32.0", "} 5000.0"),
+            (),
+            "Does not fit in memory: 341 sequences at most. The server runs 5,000, so its "
+            "placement, context or formats are not those assumed; give --tp, --ep, --context, "
+            "--weight-dtype or --kv-dtype.",
+            ("faster", "launch line", "mean speedup", "predicted", "Next:"),
+        ),
+        (
+            engine("vllm_after.txt"),
+            ("--batch", "5000"),
+            "Does not fit in memory: 341 sequences at most. warning:",
+            ("The server runs",),
+        ),
+        (
+            engine("vllm_after.txt"),
+            ("--tp", "1"),
+            "Does not fit in memory. The server runs 32, so",
+            ("Keep K",),
+        ),
+        (
+            engine("vllm_after.txt"),
+            ("--max-tpot-ms", "1"),
+            "No draft length keeps 1 ms per token: 14.5 ms at best.",
+            ("Keep K", "launch line"),
+        ),
+        (
+            engine("vllm_after.txt"),
+            ("--batch", "64", "--max-tpot-ms", "18.8"),  # which K = 3 misses by little
+            "Draft 2 tokens instead of 3 at batch 64: 2% faster",
+            ("Keep K",),
+        ),
+        (
+            engine("vllm_after.txt"),
+            ("--batch", "64"),
+            "Keep K = 3 at batch 64: K = 2 would gain only 1.8%.",
+            ("launch line",),
+        ),
+        (
+            engine("vllm_after.txt"),
+            (),
+            "To switch K by batch, change on the launch line:",
+            ("To run that",),
+        ),
+        (engine("vllm_after.txt"), ("--k-max", "2"), "Keep K = 3 at batch 32", ()),
+        (NO_GAUGE, ("--batch", "8"), " runs K = 3. Accepted", (" requests",)),
+        (
+            vllm("} 32.0", "} 0.0"),
+            ("--batch", "8"),
+            " runs 0 requests at K = 3. Accepted",
+            ("per token",),
+        ),
+    ],
+)
+def test_what_it_says_of_a_load(
+    run: Run,
+    answers: dict[str, Answer],
+    options: tuple[str, ...],
+    words: str,
+    left_out: tuple[str, ...],
+) -> None:
+    with serving(answers) as fake:
+        status, text, _ = run("doctor", fake.url, *GPUS, *options)
+    assert status == 0
+    assert words in flat(text)
+    assert [word for word in left_out if word in flat(text)] == []
+
+
 def test_it_waits_between_two_scrapes(run: Run) -> None:
     with serving(engine("vllm_before.txt", "vllm_after.txt")) as fake:
         status, text, _ = run("doctor", fake.url, "--gpus", "8xH200", "--seconds", "1", "--json")
@@ -108,6 +202,23 @@ def test_the_key_is_sent_and_never_printed(run: Run, monkeypatch: pytest.MonkeyP
             },
         ),
         ("counts no speculation", GPUS, engine("vllm_plain.txt")),
+        ("lacks vllm:num_requests_running, so the load is not known; give --batch", GPUS, NO_GAUGE),
+        (
+            "--engine other, but",
+            (*GPUS, "--engine", "other"),
+            engine("vllm_after.txt"),
+        ),
+        (
+            "is a server of vLLM; leave --engine out",
+            (*GPUS, "--engine", "trtllm"),
+            engine("vllm_after.txt"),
+        ),
+        (
+            "drafts K = 3, but no drafter is given; name the server's with --drafter",
+            (*GPUS, "--drafter", "none"),
+            engine("vllm_after.txt"),
+        ),
+        ("'--k': 40 is not in the range 1<=x<=32", (*GPUS, "--k", "40"), {}),
     ],
 )
 def test_what_is_missing_is_asked_for(
@@ -135,6 +246,7 @@ def test_the_gain_is_of_the_k_that_is_served_over_the_one_that_runs() -> None:
     assert 0 < record.k != record.k_now
     assert record.gain == pytest.approx(rows[record.k].speedup / rows[record.k_now].speedup - 1)
     assert record.low <= record.gain <= record.high
+    assert not record.small
     same = running_facts(advice, reading_of("vllm_after.txt", k=record.k))
     assert (same.gain, same.low, same.high) == (0.0, 0.0, 0.0)
 
@@ -148,7 +260,9 @@ def test_flags_that_change_are_those_of_the_export() -> None:
         n_gpus=8,
         tensor_parallel=8,
     )
-    changes = flag_changes(advise(scenario), reading_of("vllm_after.txt"))
+    advice = advise(scenario)
+    reading = reading_of("vllm_after.txt")
+    changes = flag_changes(advice, reading, running_facts(advice, reading))
     assert ("--speculative-config", "") in {(check.flag, check.wanted) for check in changes}
 
 
@@ -171,6 +285,11 @@ EXAMPLE = Running(
     gain=0.08,
     low=0.02,
     high=0.09,
+    small=False,
+    largest=341,
+    limit_ms=None,
+    fastest_ms=14.0,
+    any_in_limit=True,
 ).facts
 
 
@@ -183,7 +302,21 @@ EXAMPLE = Running(
             "Draft 2 tokens instead of 3 at batch 32: 8% faster (80% range 2% to 9%).",
         ),
         ("headline", {"k": 3}, "Keep K = 3 at batch 32: it is the K recommended at this load."),
-        ("headline", {"gain": 0.01}, "Keep K = 3 at batch 32: K = 2 would gain only 1.0%."),
+        (
+            "headline",
+            {"small": True, "gain": 0.01},
+            "Keep K = 3 at batch 32: K = 2 would gain only 1.0%.",
+        ),
+        (
+            "headline",
+            {"small": True, "gain": -0.01},
+            "Keep K = 3 at batch 32: K = 2 would gain nothing.",
+        ),
+        (
+            "headline",
+            {"low": -0.004},
+            "Draft 2 tokens instead of 3 at batch 32: 8% faster (80% range 0% to 9%).",
+        ),
         ("headline", {"k": 0}, "Turn speculation off at batch 32: 8% faster (80% range 2% to 9%)."),
         (
             "server",

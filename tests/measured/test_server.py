@@ -3,8 +3,8 @@ is not what it should be."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from itertools import count
 
 import pytest
 
@@ -25,6 +25,19 @@ def refusal(answers: Mapping[str, Answer], seconds: float | None = None, **more:
     with pytest.raises(AdvisorError) as refused:
         read(answers, seconds, **more)
     return str(refused.value)
+
+
+def edited(name: str, old: str, new: str) -> Answer:
+    """A recorded page with words in place of others that it has."""
+    text = recorded(name).decode()
+    assert old in text
+    return Answer((text.replace(old, new).encode(),))
+
+
+def sglang(**arguments: object) -> Answer:
+    """What an SGLang server says of itself, with other arguments."""
+    stated = json.loads(recorded("sglang_server_info.json"))
+    return Answer((json.dumps(stated | arguments).encode(),))
 
 
 def test_vllm_counts_what_came_between_two_scrapes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,6 +122,39 @@ def test_k_beyond_the_counted_positions_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
+    ("info", "steps", "words"),
+    [
+        (sglang(speculative_num_steps=64), "3.0", "drafts K = 64; expected at most 32"),
+        (sglang(speculative_num_steps=10**18), "3.0", f"drafts K = {10**18}; expected"),
+        (Answer(status=404), "40", "drafts K = 40; expected at most 32"),
+        (Answer(status=404), "1e300", "K = 1e+300; expected 1 to 64"),
+        (Answer(status=404), "0.5", "no single sglang:spec_num_steps"),
+    ],
+)
+def test_k_beyond_those_that_are_predicted_is_refused(info: Answer, steps: str, words: str) -> None:
+    page = edited("sglang_after.txt", 'tp_rank="0"} 3.0', f'tp_rank="0"}} {steps}')
+    assert words in refusal({"/metrics": page, "/server_info": info})
+
+
+@pytest.mark.parametrize(
+    ("page", "old", "new"),
+    [
+        ("sglang_after.txt", "262920.0", "105240.0"),  # a token for each of 104,800 calls
+        ("sglang_0.4_names.txt", " 2.61", " 1.0"),
+        ("vllm_0.8_names.txt", " 30000.0", " 0.0"),
+    ],
+)
+def test_a_drafter_of_which_nothing_is_accepted_is_read(page: str, old: str, new: str) -> None:
+    reading = read({"/metrics": edited(page, old, new)}, k=3)
+    assert (reading.rates.text, reading.rates.warnings) == ("0,0,0", ())
+
+
+def test_a_page_without_the_gauge_of_requests_leaves_them_unknown() -> None:
+    page = edited("vllm_after.txt", "num_requests_running", "renamed")
+    assert read({"/metrics": page}).load.running is None
+
+
+@pytest.mark.parametrize(
     ("answers", "words"),
     [
         (engine("vllm_plain.txt"), "counts no speculation"),
@@ -124,6 +170,7 @@ def test_k_beyond_the_counted_positions_is_refused() -> None:
         ({}, "--enable-metrics"),
         ({"/metrics": Answer(status=401)}, "--header"),
         ({"/metrics": Answer(status=500)}, "HTTP 500"),
+        ({"/metrics": Answer(status=302, location="http://[bad/")}, "cannot be read"),
     ],
 )
 def test_a_page_that_is_none_is_refused_with_what_to_do(
@@ -132,9 +179,19 @@ def test_a_page_that_is_none_is_refused_with_what_to_do(
     assert words in refusal(answers)
 
 
-def test_a_restart_between_the_scrapes_and_an_idle_server_are_said() -> None:
-    assert "restarted" in refusal(engine("vllm_after.txt", "vllm_before.txt"), 5)
-    assert "no round" in refusal(engine("vllm_after.txt", "vllm_after.txt"), 5)
+@pytest.mark.parametrize(
+    ("first", "old", "new", "words"),
+    [
+        ("vllm_after.txt", "254800", "254800", "no round"),
+        ("vllm_before.txt", "254800", "100000", "generation_tokens fell from 245000"),
+        ("vllm_after.txt", " 104000", " 90000", "num_drafts fell from 104000"),
+    ],
+)
+def test_a_restart_between_the_scrapes_and_an_idle_server_are_said(
+    first: str, old: str, new: str, words: str
+) -> None:
+    last = edited("vllm_after.txt", old, new)
+    assert words in refusal({"/metrics": Answer((recorded(first), *last.pages))}, 5)
 
 
 def test_a_page_larger_than_any_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,8 +200,8 @@ def test_a_page_larger_than_any_is_not_read_to_its_end(monkeypatch: pytest.Monke
 
 
 def test_a_page_that_drips_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module.time, "monotonic", count(0.0, module.TIMEOUT_S + 1.0).__next__)
-    assert "took longer" in refusal(engine("vllm_after.txt"))
+    monkeypatch.setattr(module, "TIMEOUT_S", 0.2)
+    assert "took longer" in refusal({"/metrics": Answer((b"\n",), drips=True)})
 
 
 def test_nothing_listens() -> None:
@@ -190,6 +247,7 @@ def test_only_get_is_sent_with_the_header() -> None:
             "http://h:99999",
         ),
         *("http://user:key@host:8000", "http://host:8000?a=b", "http://host:8000/\n", ""),
+        *("http://host:8000#", "http://a..b:1", f"http://{'a' * 300}:1"),
     ],
 )
 def test_an_address_that_is_none_is_refused(url: str) -> None:

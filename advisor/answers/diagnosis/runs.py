@@ -337,7 +337,10 @@ def read_runs(
         elif not file_servers:
             out.not_read[file.name] = str(stated)
     if not rows and not servers:
-        name, reason = next(iter(out.not_read.items()), ("nothing", "no file was given"))
+        refused = {f"{name}, line {line}": reason for name, line, reason in out.refused}
+        name, reason = next(
+            iter((out.not_read | refused).items()), ("nothing", "no file was given")
+        )
         raise AdvisorError(reason if reason.startswith(name) else f"{name}: {reason}")
     rows, readings = plain_by_absence(rows, servers)
     out.read += readings

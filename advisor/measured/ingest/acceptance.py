@@ -35,12 +35,14 @@ _DRAFTS = "vllm:spec_decode_num_drafts"
 _DRAFT_TOKENS = "vllm:spec_decode_num_draft_tokens"
 _ACCEPTED = "vllm:spec_decode_num_accepted_tokens"
 _BY_POSITION = "vllm:spec_decode_num_accepted_tokens_per_pos"
-_NAMES = (_DRAFTS, _DRAFT_TOKENS, _ACCEPTED, _BY_POSITION)
+_GENERATED = "vllm:generation_tokens"
+"""Output tokens; they fall where the server was restarted."""
+_NAMES = (_DRAFTS, _DRAFT_TOKENS, _ACCEPTED, _BY_POSITION, _GENERATED)
 _TOKENS = "sglang:generation_tokens"
 _ROUNDS = "sglang:spec_verify_calls"
 _REQUESTS = "sglang:num_requests"
-_GAUGES = {"sglang:spec_num_steps": 0.0, "sglang:spec_accept_length": 1.0}
-"""Gauges of SGLang's speculation, and the value above which each says something."""
+_GAUGES = ("sglang:spec_num_steps", "sglang:spec_accept_length")
+"""Gauges of SGLang's speculation; below 1 they say nothing."""
 _SGLANG = (_TOKENS, _ROUNDS, _REQUESTS, *_GAUGES)
 _LIST = re.compile(r"[\s\d.,;eE+\-\[\]()]+", re.ASCII)
 _MAX_LINE = 10_000
@@ -485,8 +487,8 @@ def _from_sglang(name: str, counters: Series, source: str, k: int | None) -> Acc
     """One accepted length: SGLang counts rounds and tokens. A request's first token is its
     prompt's, of no round."""
     readings = [
-        [value for (key, _), value in counters.items() if key == gauge and value > least]
-        for gauge, least in _GAUGES.items()
+        [value for (key, _), value in counters.items() if key == gauge and value >= 1.0]
+        for gauge in _GAUGES
     ]
     steps, accept_lengths = readings
     if k is None and (not steps or min(steps) != max(steps)):
@@ -494,7 +496,7 @@ def _from_sglang(name: str, counters: Series, source: str, k: int | None) -> Acc
             f"{name} has no single sglang:spec_num_steps above 0, so the accepted length has no K; "
             "state the server's --speculative-num-steps with --k"
         )
-    k = int(max(steps)) if k is None else k
+    k = _served_k(name, max(steps) if k is None else k)
     tokens = _sum(counters, _TOKENS) - _sum(counters, _REQUESTS)
     calls = _sum(counters, _ROUNDS)
     source = f"SGLang metrics, {source}"
@@ -518,6 +520,7 @@ def _from_totals(name: str, counters: Series, source: str, k: int | None) -> Acc
             f"{name} is of a vLLM before 0.9, which does not count rounds, so the accepted length "
             "has no K; state the server's num_speculative_tokens with --k"
         )
+    k = _served_k(name, k)
     rounds = _sum(counters, _DRAFT_TOKENS) / k
     if rounds <= 0:
         raise AdvisorError(
@@ -527,12 +530,21 @@ def _from_totals(name: str, counters: Series, source: str, k: int | None) -> Acc
     return _of_length(name, length, k, rounds, f"{source}, from accepted over drafted tokens")
 
 
+def _served_k(name: str, k: float) -> int:
+    """K of a server. Raises AdvisorError for more positions than are read."""
+    if not 1 <= k <= MAX_POSITIONS:
+        raise AdvisorError(
+            f"{name}: the server drafts K = {shorten(str(k))}; expected 1 to {MAX_POSITIONS}"
+        )
+    return int(k)
+
+
 def _of_length(
     name: str, length: float, k: int, rounds: float | None, source: str
 ) -> AcceptanceRates:
     """Rates of a server that counts one accepted length alone. Raises AdvisorError where K does not
     fit it."""
-    if not 1 < length <= k + 1:
+    if not 1 <= length <= k + 1:
         raise AdvisorError(
             f"{name}: {length:.3g} tokens a round do not fit K = {k}; scrape a server with one K"
         )
@@ -541,8 +553,10 @@ def _of_length(
         "are"
     )
     text = f"{source}: accepted length {length:.3f} at K = {k}"
-    alpha = float(solve_alpha(length, k))
-    return AcceptanceRates((alpha,) * k, rounds, None, text, (warning,), (length, k))
+    rates = (float(solve_alpha(length, k)),) * k
+    if round(length, 3) == 1.0:  # nothing is accepted at any position
+        return AcceptanceRates(rates, rounds, None, text)
+    return AcceptanceRates(rates, rounds, None, text, (warning,), (length, k))
 
 
 def _from_curve(name: str, text: str) -> AcceptanceRates:

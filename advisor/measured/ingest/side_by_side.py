@@ -25,7 +25,7 @@ from advisor.measured.ingest.columns import (
 )
 from advisor.physics.draft import drafter_ids
 from advisor.prediction import AdvisorError
-from advisor.text import number_of
+from advisor.text import NUMBER, number_of
 
 
 @dataclass(frozen=True)
@@ -90,29 +90,30 @@ def value_direction(metric: pd.Series) -> tuple[np.ndarray, np.ndarray]:
     return lower, np.asarray((time | rate | latency).to_numpy(dtype=bool, na_value=False))
 
 
-_UNITS = {
-    "ms": "tpot_ms",
-    "s": "tpot_s",
-    "tok/s": ANY_RATE,
-    "tok/s/user": "output_tok_per_s_per_user",
-}
-"""What a value counts by the unit that is typed behind it."""
+_VALUE = re.compile(
+    rf"({NUMBER})\s*(?:({'|'.join(UNIT_FACTORS)})(?:/tok(?:en)?)?|(?:tok(?:en)?s?/s|tps)(/user)?)"
+)
 
 
 def value_and_metric(text: str) -> tuple[float, str]:
     """A value and what it counts, by its unit: `52ms`, `0.052 s`, `1900 tok/s`, `31 tok/s/user`.
 
-    Raises AdvisorError for anything else.
+    Units may be spelled `ms/token`, `tokens/s` or `tps`, in any case; times come back in ms.
+
+    Raises AdvisorError for anything else, and for a value that is not above 0.
     """
-    number = text.rstrip("abcdefghijklmnopqrstuvwxyz/ ")
-    value = number_of(number)
-    metric = _UNITS.get(text.removeprefix(number).strip())
-    if value is None or metric is None:
+    match = _VALUE.fullmatch(text.strip().lower())
+    value = None if match is None else number_of(match[1])
+    if match is None or value is None:
         raise AdvisorError(
             f"{text!r} is no value with its unit; expected a time per token or a rate, as in 52ms, "
             "0.052s, 1900tok/s (all requests or one) or 31tok/s/user"
         )
-    return value, metric
+    if value <= 0.0:
+        raise AdvisorError(f"{text}: expected a value above 0")
+    if match[2]:
+        return value * (UNIT_FACTORS[match[2]] / METRICS["tpot_ms"].scale), "tpot_ms"
+    return value, "output_tok_per_s_per_user" if match[3] else ANY_RATE
 
 
 def two_values(

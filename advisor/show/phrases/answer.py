@@ -6,15 +6,14 @@ from __future__ import annotations
 from advisor.answers.outcome import FACTS, FLAGS
 from advisor.show.phrases.book import Book, Phrase
 
+NOTHING_FITS = "Does not fit in memory"
+TOO_LARGE = "Does not fit in memory: {largest:int} sequences at most"
+OVER_LIMIT = "No draft length keeps {limit_ms:g} ms per token: {fastest_ms:3} ms at best"
 PHRASES = (
-    Phrase("headline", "!fits nothing_fits", "Does not fit in memory"),
-    Phrase("headline", "!fits", "Does not fit in memory: {largest:int} sequences at most"),
+    Phrase("headline", "!fits nothing_fits", NOTHING_FITS),
+    Phrase("headline", "!fits", TOO_LARGE),
     Phrase("headline", "undrafted", "Baseline without a drafter: {plain_ms:3} ms per token"),
-    Phrase(
-        "headline",
-        "all_over_limit",
-        "No draft length keeps {limit_ms:g} ms per token: {fastest_ms:3} ms at best",
-    ),
+    Phrase("headline", "all_over_limit", OVER_LIMIT),
     Phrase("headline", "own off", "Your runs: turn speculation off at batch {batch:int}"),
     Phrase("headline", "own", "Your runs: draft {k:tokens} at batch {batch:int}"),
     Phrase(

@@ -23,7 +23,7 @@ const FORMS = {
   g: (value) => String(+value.toPrecision(6)),
   int: whole,
   pct: percent,
-  pct1: (value) => `${fixed(100 * value, 1)}%`,
+  pct1: (value) => `${(+fixed(100 * value, 1) + 0).toFixed(1)}%`,
   chance: (value) => percent(Math.min(value, 0.99)),
   tokens: (value) => plural(value, "token"),
   runs: (value) => plural(value, "published run"),
