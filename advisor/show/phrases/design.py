@@ -418,12 +418,18 @@ ROUTING_NOTE = (
 )
 STARTED = Book(
     (
-        Phrase("start", "typed", "Start: {shape}. {assumed}"),
+        Phrase("start", "", "{whence} {more}"),
+        Phrase("whence", "typed", "Start: {shape}."),
         Phrase(
-            "start",
+            "whence",
             "",
-            "Start: layers of {near} ({layers:layers}); equal quality: as good as it. {why} Its "
-            "{depth} layers are not scaled (hidden size {hidden_size:int}); {design:experts} "
+            "Start: layers of {near} ({layers:layers}); equal quality: as good as it.",
+        ),
+        Phrase("more", "typed", "{assumed}"),
+        Phrase(
+            "more",
+            "",
+            "{why} Its {depth} layers are not scaled (hidden size {hidden_size:int}); {design:experts} "
             "({total:billions1} total, {active:billions2} active; the width is a multiple of "
             "{multiple}).",
         ),

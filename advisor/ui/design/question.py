@@ -155,7 +155,7 @@ def _limit(name: str, key: str, **then: Any) -> None:
     st.number_input(min_value=SMALLEST_LIMIT, max_value=LARGEST_LIMIT, value=None, key=key, **how)
 
 
-START: Kept[tuple[str, str]] = Kept("_design_start_note", lambda: ("", ""))
+START: Kept[tuple[str, str, str]] = Kept("_design_start_note", lambda: ("", "", ""))
 """A model's name, and where its shape comes from."""
 _OF_SIZE: Kept[tuple[float | None, float | None]] = Kept(
     "_design_start_sizes", lambda: (None, None)
@@ -250,11 +250,12 @@ def _from_size(scenario: Scenario, is_like: bool = False) -> None:
         now.update({} if is_like else typed)
 
 
-def _taken(start: Start) -> tuple[str, str]:
-    """Make a start the user's own model, as an uploaded configuration would be. Its name there, and
-    its note."""
+def _taken(start: Start) -> tuple[str, str, str]:
+    """Make a start the user's own model, as an uploaded configuration would be. Its name there,
+    where its shape comes from, and the rest of what is to say."""
     take_model(str(start.scenario.model_config_json), start.scenario.model_id)
-    return st.session_state["model_id"], STARTED.say("start", start.facts)
+    whence, more = (STARTED.say(slot, start.facts) for slot in ("whence", "more"))
+    return st.session_state["model_id"], whence, more
 
 
 def take_model(config: str, name: str) -> None:

@@ -199,8 +199,8 @@ def _head(scenario: Scenario, answer: DesignAnswer, problem: str, comparison: st
     with right, st.container(gap="xxsmall"):
         draw_question(scenario)
         if baseline_name == "start":
-            brief, _, rest = START.result[1].partition(". ")
-            st.caption(plain(brief), help=plain(rest) or None)
+            _, whence, more = START.result
+            st.caption(plain(whence), help=plain(more) or None)
         if acceptance_source := borrowed_from(answer.space):
             st.caption(f"Acceptance, on which K rests, borrowed from {plain(acceptance_source)}")
 
