@@ -416,38 +416,35 @@ ROUTING_NOTE = (
     "baseline, the wider its band. Opened in Serve, a design keeps that routing, and has its own "
     "measured kernels where there are any, not the fitted ones."
 )
-STARTED = Book(
-    (
-        Phrase("start", "", "{whence} {more}"),
-        Phrase("whence", "typed", "Start: {shape}."),
-        Phrase(
-            "whence",
-            "",
-            "Start: layers of {near} ({layers:layers}); equal quality: as good as it.",
-        ),
-        Phrase("more", "typed", "{assumed}"),
-        Phrase(
-            "more",
-            "",
-            "{why} Its {depth} layers are not scaled (hidden size {hidden_size:int}); {design:experts} "
-            "({total:billions1} total, {active:billions2} active; the width is a multiple of "
-            "{multiple}).",
-        ),
-        Phrase("why", "newest", "The newest shipped model near {targets:targets}."),
-        Phrase("why", "nearest", "The shipped model nearest to {targets:targets}."),
-        Phrase("assumed", "heads_assumed vocabulary_assumed", "Assumed: {of_heads}; {of_words}."),
-        Phrase("assumed", "heads_assumed", "Assumed: {of_heads}."),
-        Phrase("assumed", "vocabulary_assumed", "Assumed: {of_words}."),
-        Phrase(
-            "of_heads",
-            "",
-            "{query_heads} attention heads of {head_dim}, {kv_heads} with keys and values",
-        ),
-        Phrase("of_words", "", "a vocabulary of {vocabulary:int}"),
+_STARTED = (
+    Phrase("start", "", "{whence} {more}"),
+    Phrase("whence", "typed", "Start: {shape}."),
+    Phrase(
+        "whence", "", "Start: layers of {near} ({layers:layers}); equal quality: as good as it."
     ),
-    START_FACTS,
-    START_FLAGS,
+    Phrase("more", "typed", "{assumed}"),
+    Phrase(
+        "more",
+        "",
+        "{why} Its {depth} layers are not scaled (hidden size {hidden_size:int}); "
+        "{design:experts} ({total:billions1} total, {active:billions2} active; the width is a "
+        "multiple of {multiple}).",
+    ),
+    Phrase("why", "newest", "The newest shipped model near {targets:targets}."),
+    Phrase("why", "nearest", "The shipped model nearest to {targets:targets}."),
 )
+_ASSUMED = (
+    Phrase("assumed", "heads_assumed vocabulary_assumed", "Assumed: {of_heads}; {of_words}."),
+    Phrase("assumed", "heads_assumed", "Assumed: {of_heads}."),
+    Phrase("assumed", "vocabulary_assumed", "Assumed: {of_words}."),
+    Phrase(
+        "of_heads",
+        "",
+        "{query_heads} attention heads of {head_dim}, {kv_heads} with keys and values",
+    ),
+    Phrase("of_words", "", "a vocabulary of {vocabulary:int}"),
+)
+STARTED = Book((*_STARTED, *_ASSUMED), START_FACTS, START_FLAGS)
 TARGETS = Book(
     (
         Phrase(

@@ -254,8 +254,8 @@ def _taken(start: Start) -> tuple[str, str, str]:
     """Make a start the user's own model, as an uploaded configuration would be. Its name there,
     where its shape comes from, and the rest of what is to say."""
     take_model(str(start.scenario.model_config_json), start.scenario.model_id)
-    whence, more = (STARTED.say(slot, start.facts) for slot in ("whence", "more"))
-    return st.session_state["model_id"], whence, more
+    whence = STARTED.say("whence", start.facts)
+    return st.session_state["model_id"], whence, STARTED.say("more", start.facts)
 
 
 def take_model(config: str, name: str) -> None:
