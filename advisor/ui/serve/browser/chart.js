@@ -184,42 +184,42 @@ function strip(svg, s, ranges, m) {
 
 /** Sweet spot, dip with its cause, the peak after it and break-even, where there is room for them. */
 function notes(svg, state, f, s) {
-  const { m, marks, ranges } = state, taken = [];
+  const { m, marks, ranges } = state, { box, x, y } = s, taken = [];
   const free = (b) => taken.every((o) => b.x2 < o.x1 || b.x1 > o.x2 || b.y2 < o.y1 || b.y1 > o.y2);
   // A note stands where no line runs, or nowhere: its point says the same.
-  const end = Math.log(m.end) || 1, width = s.box.right - s.box.left;
+  const end = Math.log(m.end) || 1, width = box.right - box.left;
   const carried = f[m.drafts.indexOf(m.k)];
   const covers = (b) => {
-    for (let px = Math.max(b.x1, s.box.left); px <= Math.min(b.x2, s.x(m.last)); px += 4) {
-      const batch = Math.exp(((px - s.box.left) / width) * end), [row, share, after] = between(m, batch);
+    for (let px = Math.max(b.x1, box.left); px <= Math.min(b.x2, x(m.last)); px += 4) {
+      const batch = Math.exp(((px - box.left) / width) * end), [row, share, after] = between(m, batch);
       const lines = m.drafts.map((_, i) => i).filter((i) => m.drafts[i]).map((i) => valueAt(m, "speedup", f, batch, i));
       if (m.twin) lines.push(carried * mixed(share, m.twin[row], m.twin[after]));
-      if (lines.some((value) => s.y(value) > b.y1 && s.y(value) < b.y2)) return true;
+      if (lines.some((value) => y(value) > b.y1 && y(value) < b.y2)) return true;
     }
     return false;
   };
-  taken.push({ x1: s.x(state.batch) - 1, x2: s.x(state.batch) + 1, y1: 0, y2: s.box.bottom });
-  if (m.largest < m.end) taken.push({ x1: s.x(Math.max(m.largest, 1)), x2: s.box.right, y1: 0, y2: s.box.top + 20 });
+  taken.push({ x1: x(state.batch) - 1, x2: x(state.batch) + 1, y1: 0, y2: box.bottom });
+  if (m.largest < m.end) taken.push({ x1: x(Math.max(m.largest, 1)), x2: box.right, y1: 0, y2: box.top + 20 });
   const put = (px, py, said, tries) => {
     const wide = said.length * 7, shifts = [0, wide / 2 + 7, -wide / 2 - 7];
-    const rows = [...tries, s.box.top + 14 - py, s.box.bottom - 8 - py, s.box.bottom - 26 - py];
+    const rows = [...tries, box.top + 14 - py, box.bottom - 8 - py, box.bottom - 26 - py];
     for (const [dx, dy] of rows.flatMap((dy) => shifts.map((dx) => [dx, dy]))) {
-      const left = Math.min(Math.max(px + dx - wide / 2, s.box.left + 2), s.box.right - wide), y = py + dy;
+      const left = Math.min(Math.max(px + dx - wide / 2, box.left + 2), box.right - wide), y = py + dy;
       const here = { x1: left - 4, x2: left + wide + 4, y1: y - 12, y2: y + 4 };
-      if (left < s.box.left || y < s.box.top + 8 || y > s.box.bottom - 4 || !free(here) || covers(here)) continue;
+      if (left < box.left || y < box.top + 8 || y > box.bottom - 4 || !free(here) || covers(here)) continue;
       taken.push(here);
       svg.append(line(`M${px},${py}V${dy < 0 ? y + 4 : y - 12}`, "stroke:var(--schedule)"), label(left, y, said, "note halo", "start"));
       break;
     }
     svg.append(dot(px, py, 4, "fill:var(--page);stroke:var(--schedule);stroke-width:2", said));
   };
-  taken.push({ x1: s.box.left, x2: s.box.left + 180, y1: s.y(1) + 3, y2: s.y(1) + 22 });
+  taken.push({ x1: box.left, x2: box.left + 180, y1: y(1) + 3, y2: y(1) + 22 });
   const keep = (px, py) => taken.push({ x1: px - 9, x2: px + 9, y1: py - 9, y2: py + 9 });
-  keep(s.x(state.batch), s.y(valueAt(m, "speedup", f, state.batch, m.drafts.indexOf(state.k))));
-  for (const [batch, , value] of [...m.published, ...m.own]) keep(s.x(batch), s.y(value));
+  keep(x(state.batch), y(valueAt(m, "speedup", f, state.batch, m.drafts.indexOf(state.k))));
+  for (const [batch, , value] of [...m.published, ...m.own]) keep(x(batch), y(value));
   const below = [60, 84, 108, 132, 156, 180, -40], above = [-22, -40, -58, -76, 44, 66];
-  const at = (one) => [s.x(one.batch), s.y(one.speedup)];
-  const near = (one) => [...above, s.y(1) - at(one)[1] + 38, ...below];
+  const at = (one) => [x(one.batch), y(one.speedup)];
+  const near = (one) => [...above, y(1) - at(one)[1] + 38, ...below];
   if (marks.sweet) put(...at(marks.sweet), `sweet spot: ${marks.sweet.speedup.toFixed(2)}×, batch ${marks.sweet.batch}`, near(marks.sweet));
   if (marks.dip) {
     const causes = { experts: `drafts load ${percent(marks.dip.grows)} more experts`, cliff: "a kernel switches" };
@@ -228,6 +228,8 @@ function notes(svg, state, f, s) {
   if (marks.peak) put(...at(marks.peak), `second peak: ${marks.peak.speedup.toFixed(2)}×, batch ${marks.peak.batch}`, above);
   if (marks.end) {
     const k = m.drafts.indexOf(ranges[ranges.length - 2].k);
-    put(s.x(marks.end), s.y(valueAt(m, "speedup", f, marks.end, k)), `break-even: batch ${whole(marks.end)}`, above);
+    put(x(marks.end), y(valueAt(m, "speedup", f, marks.end, k)), `break-even: batch ${whole(marks.end)}`, above);
   }
+  const fitting = { [m.outcome.plain_largest]: "fit without drafter", [m.largest]: "fit" };
+  for (const [most, said] of Object.entries(fitting)) if (+most && most < m.end) put(x(most), box.bottom, `${whole(+most)} ${said}`, [-12, -30]);
 }
