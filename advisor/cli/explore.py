@@ -192,6 +192,9 @@ def _vary(
         plan = load_plan(file).own_named(lambda name, text: own_fields(name, text, file.parent))
     else:
         varied, places = _placed(ctx, _varied(options["vary"]))
+        is_several = bool(places or varied.keys() & SERVER_FIELDS)
+        if is_several and (astray := _typed(ctx, set(POOL_FIELDS))):
+            raise AdvisorError(f"{astray[0]} is of one server; leave it out, --vary asks several")
         is_map = (
             varied.keys() <= _MAPPED.keys()
             and "context_tokens" in varied

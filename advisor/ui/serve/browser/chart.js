@@ -17,19 +17,19 @@ const label = (x, y, said, css, anchor = "middle", style = "") => el("text", { x
 
 /** The scale of one picture: places of batches and values, and what fits between. */
 function frame(m, axis, f, ranges, width) {
-  const narrow = width < 560, height = narrow ? 340 : 524;
+  const isSpeedup = axis === "speedup", narrow = width < 560, height = narrow ? 340 : 524;
   const box = { left: 44, right: width - 48, top: 22, bottom: height - 74 };
   const kind = AXES[axis], rows = m.batches.map((_, i) => i).filter((i) => m.batches[i] <= Math.max(m.last, 1));
   const values = [];
   for (const row of rows) {
-    for (let k = axis === "speedup" ? 1 : 0; k < m.drafts.length; k++) values.push(kind.of(m, f, row, k));
+    for (let k = isSpeedup ? 1 : 0; k < m.drafts.length; k++) values.push(kind.of(m, f, row, k));
     const k = m.drafts.indexOf(scheduled(ranges, m.batches[row]));
     if (k > 0) values.push(...band(m, axis, f, row, k));
-    if (axis === "speedup" && m.twin) values.push(m.twin[row]);
+    if (isSpeedup && m.twin) values.push(m.twin[row]);
   }
-  if (axis === "speedup") for (const one of [...m.published, ...m.own]) values.push(Math.min(one[2], 4));
+  if (isSpeedup) for (const one of [...m.published, ...m.own]) values.push(Math.min(one[2], 4));
   let low = Math.min(...values), high = Math.max(...values);
-  if (axis === "speedup") [low, high] = [Math.max(Math.min(low, 0.85) - 0.05, 0.3), Math.max(high * 1.03, 1.25)];
+  if (isSpeedup) [low, high] = [Math.max(Math.min(low, 0.85) - 0.05, 0.3), Math.max(high * 1.03, 1.25)];
   const end = Math.log(m.end) || 1;
   const x = (batch) => box.left + (Math.log(batch) / end) * (box.right - box.left);
   const scale = kind.log ? Math.log : (v) => v;
@@ -60,7 +60,7 @@ const path = (points) => points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(
 /** The whole picture for one state: {m, axis, batch, k, length, ranges, marks, pinned, label}. */
 function picture(state, width) {
   const { m, axis, batch, length, ranges, marks } = state;
-  const f = factors(m, length), s = frame(m, axis, f, ranges, width), { box, x, y, kind } = s;
+  const f = factors(m, length), s = frame(m, axis, f, ranges, width), { box, x, y, kind } = s, isSpeedup = axis === "speedup";
   const svg = el("svg", { viewBox: `0 0 ${width} ${s.height}`, height: s.height, role: "img", "aria-label": state.label });
   const add = (made) => svg.append(made), wide = box.right - box.left;
   add(el("clipPath", { id: "inside" }, rect(box.left - 7, box.top - 6, wide + 14, box.bottom - box.top + 6, "")));
@@ -69,7 +69,7 @@ function picture(state, width) {
     add(label(box.left - 7, y(value) + 4, kind.show(value), "tick", "end"));
   }
   const ends = x(Math.max(Math.min(m.largest, m.end), 1));
-  if (axis === "speedup") {
+  if (isSpeedup) {
     add(rect(box.left, y(1), wide, Math.max(box.bottom - y(1), 0), "fill:var(--ink);opacity:.035"));
     add(line(`M${box.left},${y(1)}H${x(m.last)}`, "stroke:var(--faint);stroke-width:1.3"));
   }
@@ -81,19 +81,19 @@ function picture(state, width) {
   add(inside);
   bands(inside, m, axis, f, s, ranges);
   family(inside, svg, state, f, s);
-  if (axis === "speedup" && m.twin) {
+  if (isSpeedup && m.twin) {
     const carried = f[m.drafts.indexOf(m.k)];
     inside.append(line(path(s.rows.map((row) => [x(m.batches[row]), y(m.twin[row] * carried)])), "stroke:var(--faint);stroke-width:1.6;stroke-dasharray:2 4"));
   }
   thick(inside, m, axis, f, s, ranges);
-  if (axis === "speedup") points(inside, m, s);
+  if (isSpeedup) points(inside, m, s);
   strip(svg, s, ranges, m);
   add(line(`M${x(batch)},${box.top - 4}V${box.bottom}`, "stroke:var(--ink);stroke-dasharray:3 3"));
   const value = valueAt(m, axis, f, batch, m.drafts.indexOf(state.k));
   add(dot(x(batch), y(value), 7, "fill:var(--schedule);stroke:var(--page);stroke-width:2.5", `batch ${batch}`));
   add(label(Math.min(Math.max(x(batch), box.left + 26), box.right - 26), 12, `batch ${whole(batch)}`, "note"));
-  if (axis === "speedup") notes(svg, state, f, s);
-  if (axis === "speedup" && box.bottom - y(1) > 22) add(label(box.left + 8, y(1) + 17, "slower", "tick halo", "start"));
+  if (isSpeedup) notes(svg, state, f, s);
+  if (isSpeedup && box.bottom - y(1) > 22) add(label(box.left + 8, y(1) + 17, "slower", "tick halo", "start"));
   for (let tick = 1; tick <= m.end; tick *= 4) add(label(x(tick), box.bottom + 42, whole(tick), "tick"));
   add(label(box.left + wide / 2, box.bottom + 62, "Batch", "tick"));
   return { svg, s };
@@ -198,7 +198,7 @@ function notes(svg, state, f, s) {
     }
     return false;
   };
-  taken.push({ x1: x(state.batch) - 1, x2: x(state.batch) + 1, y1: 0, y2: box.bottom });
+  taken.push({ x1: x(state.batch) - 1, x2: x(state.batch) + 1, y1: 0, y2: box.bottom }, { x1: box.left, x2: box.left + 180, y1: y(1) + 3, y2: y(1) + 22 });
   if (m.largest < m.end) taken.push({ x1: x(Math.max(m.largest, 1)), x2: box.right, y1: 0, y2: box.top + 20 });
   const put = (px, py, said, tries) => {
     const wide = said.length * 7, shifts = [0, wide / 2 + 7, -wide / 2 - 7];
@@ -213,7 +213,6 @@ function notes(svg, state, f, s) {
     }
     svg.append(dot(px, py, 4, "fill:var(--page);stroke:var(--schedule);stroke-width:2", said));
   };
-  taken.push({ x1: box.left, x2: box.left + 180, y1: y(1) + 3, y2: y(1) + 22 });
   const keep = (px, py) => taken.push({ x1: px - 9, x2: px + 9, y1: py - 9, y2: py + 9 });
   keep(x(state.batch), y(valueAt(m, "speedup", f, state.batch, m.drafts.indexOf(state.k))));
   for (const [batch, , value] of [...m.published, ...m.own]) keep(x(batch), y(value));
@@ -230,6 +229,7 @@ function notes(svg, state, f, s) {
     const k = m.drafts.indexOf(ranges[ranges.length - 2].k);
     put(x(marks.end), y(valueAt(m, "speedup", f, marks.end, k)), `break-even: batch ${whole(marks.end)}`, above);
   }
-  const fitting = { [m.outcome.plain_largest]: "fit without drafter", [m.largest]: "fit" };
-  for (const [most, said] of Object.entries(fitting)) if (+most && most < m.end) put(x(most), box.bottom, `${whole(+most)} ${said}`, [-12, -30]);
+  const { largest, outcome: { plain_largest } } = m, isFewer = largest < plain_largest;
+  if (largest && largest < m.end) put(x(largest), box.bottom, isFewer ? `${whole(largest)} fit, ${whole(plain_largest)} without drafter` : `${whole(largest)} fit`, [-12, -30]);
+  if (isFewer && plain_largest < m.end) svg.append(dot(x(plain_largest), box.bottom, 4, "fill:var(--page);stroke:var(--faint);stroke-width:2", "without drafter"));
 }
