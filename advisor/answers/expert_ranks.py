@@ -233,7 +233,7 @@ class RanksAnswer:
         """Whether the scenario's batch and the copies of an arm fit in a GPU's memory."""
         memory = self.setup.memory
         setup = self.setup
-        used = memory.total_bytes(setup.scenario.batch_size, setup.placement.attention_groups)
+        used = memory.total_bytes(setup.scenario.batch_size)
         return bool(used + arm.extra_bytes <= memory.usable_bytes)
 
 

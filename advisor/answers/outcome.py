@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from advisor.answers.advice import HARDLY, Advice, published_here, side_of_range
-from advisor.answers.best_k import MAY_LOSE, DraftRow
+from advisor.answers.best_k import MAY_LOSE, BetweenBatches, DraftRow, k_running_at
 from advisor.answers.by_length import SHORTEST, at_length, by_batch, length_now, lengths_of
 from advisor.answers.engines.config import merged_rows
 from advisor.answers.flags import Flags
@@ -30,6 +30,7 @@ from advisor.answers.summary import (
 from advisor.catalog.engines import engines
 from advisor.measured.published import PublishedRun, runs_beside
 from advisor.physics.memory import GIB
+from advisor.predict.scenario_fields import POOL_FIELDS
 
 KFrom = Literal["model", "own"]
 
@@ -99,7 +100,30 @@ class Outcome:
     above_length: float | None
     above_k: int | None
     largest: int
-    """Largest batch that fits in memory. [sequences]"""
+    """Largest batch that fits in memory, with the drafter loaded. [sequences]"""
+    plain_largest: int
+    """The same without a drafter. [sequences]"""
+    roomy_to: int
+    """Batch of which the memory holds SPARE times as many. [sequences]"""
+    pool_tokens: int
+    """Tokens of this context that the KV cache holds with the drafter, in all of an instance."""
+    plain_pool_tokens: int
+    """The same without a drafter. [tokens]"""
+    drafter_gib: float
+    """Weights of the drafter per GPU. [GiB]"""
+    pool_stated: bool
+    """Whether the engine's own lines say what the KV cache holds."""
+    prefix_tokens: int | None
+    """First tokens of the context that all requests share. None: nothing is shared."""
+    prefix_hit: float | None
+    """Share of a prompt that the cache holds already; 0 where the prefix does not fit beside one
+    request. [0 to 1]"""
+    full_speedup: float | None
+    """Output of the server full of `largest` requests over that of the one without a drafter, full
+    of `plain_largest`. None where drafts are never tried or more fit than were looked at. [-]"""
+    cancels_from: int | None
+    """Batch above `largest` from which on the server without a drafter, which holds more, gives at
+    least as much. None where none that it holds does. [sequences]"""
     needed_gib: float
     """Memory per GPU at this batch. [GiB]"""
     usable_gib: float
@@ -185,9 +209,20 @@ class Outcome:
 FACTS = frozenset(field.name for field in fields(Outcome))
 NEAR = 0.005
 """Difference of two speedups that two decimals hide. [-]"""
+SPARE = 4
+"""Batches that a memory has to hold for its size to be no concern. Own choice. [-]"""
 FLAGS: Flags = {
     "fits": ("batch", "<=", "largest"),
     "nothing_fits": ("largest", "==", 0),
+    "plain_fits": ("plain_largest", ">", 0),
+    "fewer": ("largest", "<", "plain_largest"),
+    "less": ("pool_tokens", "<", "plain_pool_tokens"),
+    "roomy": ("batch", "<=", "roomy_to"),
+    "pool_stated": ("pool_stated", "==", True),
+    "has_weights": ("drafter_gib", ">", 0.0),
+    "prefix": ("prefix_tokens", "known", None),
+    "filled": ("full_speedup", "known", None),
+    "cancels": ("cancels_from", "known", None),
     "weights_fill": ("weights_fill", "==", True),
     "wider": ("wider_gpus", "known", None),
     "undrafted": ("n_k", "==", 1),
@@ -360,6 +395,7 @@ def outcome_of(
         **_length_facts(advice),
         **(_NO_FLIPS | lengths),
         **_memory_facts(advice),
+        **_pool_facts(advice),
         **_batch_facts(advice),
         **_published_facts(advice),
         **own_runs,
@@ -438,7 +474,7 @@ def _limit_facts(advice: Advice) -> dict[str, Any]:
 def _memory_facts(advice: Advice) -> dict[str, Any]:
     memory = advice.setup.memory
     batch = advice.scenario.batch_size
-    needed = memory.total_bytes(batch, advice.setup.placement.attention_groups)
+    needed = memory.total_bytes(batch)
     fits = memory.largest_batch >= batch
     wider = None if fits else on_more_gpus(advice.scenario)
     return {
@@ -447,6 +483,43 @@ def _memory_facts(advice: Advice) -> dict[str, Any]:
         "usable_gib": memory.usable_bytes / GIB,
         "weights_fill": memory.weights_bytes + memory.drafter_bytes > memory.usable_bytes,
         "wider_gpus": None if wider is None else wider.n_gpus,
+    }
+
+
+def _pool_facts(advice: Advice) -> dict[str, Any]:
+    """What the drafter leaves of the KV cache, and what the requests it displaces would give."""
+    memory = advice.setup.memory
+    plain = memory.plain or memory
+    scenario = advice.scenario
+    shared = scenario.shared_prefix_tokens
+    prompt = scenario.input_tokens or scenario.context_tokens
+    hit = None if shared is None else shared / prompt if memory.largest_batch else 0.0
+    return {
+        "plain_largest": plain.largest_batch,
+        "roomy_to": memory.largest_batch // SPARE,
+        "pool_tokens": memory.pool_tokens,
+        "plain_pool_tokens": plain.pool_tokens,
+        "drafter_gib": memory.drafter_bytes / GIB,
+        "pool_stated": any(getattr(scenario, name) is not None for name in POOL_FIELDS),
+        "prefix_tokens": shared,
+        "prefix_hit": hit,
+        **_full_facts(advice, memory.largest_batch, plain.largest_batch),
+    }
+
+
+def _full_facts(advice: Advice, largest: int, plain_largest: int) -> dict[str, Any]:
+    """Output with drafts of a server full of `largest` requests, where further ones wait, against
+    one without a drafter that runs up to `plain_largest` of them."""
+    curve = advice.curve
+    if not 0 < largest <= plain_largest <= curve.batches[-1]:
+        return {"full_speedup": None, "cancels_from": None}
+    between = BetweenBatches.of(curve.batches, np.arange(largest, plain_largest + 1))
+    rate = between.positive(curve.tokens_per_s_per_gpu)
+    full = rate[0, curve.column(int(k_running_at(advice.to_serve, largest)))]
+    as_much = np.flatnonzero(rate[1:, 0] >= full)
+    return {
+        "full_speedup": float(full / rate[-1, 0]),
+        "cancels_from": largest + 1 + int(as_much[0]) if as_much.size else None,
     }
 
 

@@ -16,7 +16,6 @@ from advisor.physics.acceptance import AcceptanceCurve, acceptance_curve
 from advisor.physics.hardware import of_data_centre
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
-from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
 from advisor.profiles import PROFILES, read_made
 
@@ -35,43 +34,6 @@ def stated_k(advice: Advice) -> int:
 
 
 _MOST_GPUS = 64
-
-
-@dataclass(frozen=True)
-class Fit:
-    """Lack of memory of a scenario, and a change that fits. Bytes are of one GPU."""
-
-    needed_bytes: float
-    usable_bytes: float
-    largest_batch: int
-    """The largest batch that fits as it is; 0 when not even one sequence does. [-]"""
-    weights_bytes: float
-    """Of the model and its drafter."""
-    context_tokens: int
-    scenario: Scenario | None
-    """The same on as many GPUs as it takes; None where 64 do not hold it."""
-
-    @property
-    def weights_fill(self) -> bool:
-        """Whether the weights alone are too large, so that no batch and no context helps."""
-        return self.weights_bytes > self.usable_bytes
-
-
-def fit_of(setup: Setup) -> Fit | None:
-    """None where the scenario of a setup fits."""
-    memory = setup.memory
-    scenario = setup.scenario
-    if memory.largest_batch >= scenario.batch_size:
-        return None
-    needed = memory.total_bytes(scenario.batch_size, setup.placement.attention_groups)
-    return Fit(
-        needed_bytes=needed,
-        usable_bytes=memory.usable_bytes,
-        largest_batch=memory.largest_batch,
-        weights_bytes=memory.weights_bytes + memory.drafter_bytes,
-        context_tokens=scenario.context_tokens,
-        scenario=on_more_gpus(scenario),
-    )
 
 
 def on_more_gpus(scenario: Scenario) -> Scenario | None:

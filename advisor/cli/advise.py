@@ -15,13 +15,13 @@ from advisor.answers.advice import Advice, band_parts
 from advisor.answers.advice import advise as advise_scenario
 from advisor.answers.best_k import range_values
 from advisor.answers.outcome import Outcome, outcome_of
-from advisor.answers.summary import fit_of
+from advisor.answers.summary import on_more_gpus
 from advisor.cli import as_called, program
 from advisor.cli import output as out
 from advisor.cli.asked import ScenarioCommand, typed_words
 from advisor.predict.curve import curve_rows
 from advisor.predict.scenario import Scenario
-from advisor.predict.scenario_fields import MAX_BATCH
+from advisor.predict.scenario_fields import MAX_BATCH, POOL_FIELDS
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
 from advisor.show.phrases.answer import BOOK, SLOTS
@@ -128,19 +128,17 @@ def advise(
 
 _OTHERS = ("b200-sxm", "h200-sxm")
 """What another accelerator is tried by first: the fastest measured ones. Own choice."""
+_OF_ONE_ACCELERATOR = ("hardware_json", "refit", "plain_sweep", *POOL_FIELDS)
 
 
 def _onward(advice: Advice) -> dict[str, list[str]]:
     """What follows an answer, as it is typed: other GPUs or batches, one page to pass on; or GPUs
     that hold it."""
     scenario = advice.scenario
-    fit = fit_of(advice.setup)
-    if fit is not None and fit.scenario is not None:
-        wider = [
-            f"{fit.scenario.n_gpus}x{scenario.hardware_id}",
-            "--tp",
-            str(fit.scenario.tensor_parallel),
-        ]
+    fits = advice.setup.memory.largest_batch >= scenario.batch_size
+    larger = None if fits else on_more_gpus(scenario)
+    if larger is not None:
+        wider = [f"{larger.n_gpus}x{scenario.hardware_id}", "--tp", str(larger.tensor_parallel)]
         return {
             "it fits": [
                 "advise",
@@ -150,9 +148,7 @@ def _onward(advice: Advice) -> dict[str, list[str]]:
             ]
         }
     report = {"one page to pass on": ["report", *typed_words(), "--brief", "-o", "answer.pdf"]}
-    if (
-        scenario.hardware_json or scenario.refit or scenario.plain_sweep
-    ):  # which are of one accelerator
+    if any(getattr(scenario, name) for name in _OF_ONE_ACCELERATOR):
         batches = sorted({1, scenario.batch_size, min(4 * scenario.batch_size, MAX_BATCH)})
         left_out: tuple[str, ...] = ("batch_size",)
         varied = f"batch={','.join(map(str, batches))}"
@@ -179,6 +175,7 @@ def _print_more(advice: Advice, facts: Mapping[str, Any], goal: str) -> None:
         BOOK.say("bound", facts),
         does_not_fit(advice.setup),
         BOOK.say("assumed", facts),
+        BOOK.say("pool_more", facts),
         BOOK.say("tier_because", facts),
         correction_text(advice),
     ):

@@ -557,7 +557,7 @@ def scenario_from(
         changed = drafted(changed, [] if assumed is None else assumed) | changed
     if (hardware := changed.pop("hardware_id", None)) is not None:
         changed |= hardware_fields(hardware)
-    whole = (base.model_dump() if base is not None else {}) | changed
+    whole = changed if base is None else base.model_dump() | base.moved(changed)
     if "expert_loads" in changed:
         whole["expert_loads"] = _loads_text(changed["expert_loads"], _n_experts(whole))
     own_sweep = changed.get("plain_sweep")

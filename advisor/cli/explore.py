@@ -31,7 +31,13 @@ from advisor.predict.scenario import (
     load_example,
     usual_tensor_parallel,
 )
-from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, RANK_FIELDS
+from advisor.predict.scenario_fields import (
+    DOCUMENTS,
+    FIELDS,
+    POOL_FIELDS,
+    RANK_FIELDS,
+    SERVER_FIELDS,
+)
 from advisor.prediction import AdvisorError
 from advisor.profiles import is_there, read_file, unknown_id
 from advisor.show.phrases.notes import note_text, note_texts
@@ -50,7 +56,7 @@ _LOAD = ("users", "histogram", "by", "usd_per_hour", "whole_machine", "expert_pa
 _RANK = frozenset({"names", "configs", *_LOAD, *_SIZES, *_SCORES})
 _PLACED = frozenset(name for name, row in FIELDS.items() if row.unit == "ranks")
 _STARTS = frozenset({"model", "model_id", "scenario_file", "example"})
-_OF_ONE_MODEL = _STARTS | _PLACED | {"batch_size", "routing", *RANK_FIELDS}
+_OF_ONE_MODEL = _STARTS | _PLACED | {"batch_size", "routing", *RANK_FIELDS, *POOL_FIELDS}
 _SCENARIO = frozenset(option.name or "" for option in asked.SCENARIO_OPTIONS)
 _MAX_SHOWN = 512
 """Combinations whose table is printed; more go to files. [-]"""
@@ -186,6 +192,9 @@ def _vary(
         plan = load_plan(file).own_named(lambda name, text: own_fields(name, text, file.parent))
     else:
         varied, places = _placed(ctx, _varied(options["vary"]))
+        is_several = bool(places or varied.keys() & SERVER_FIELDS)
+        if is_several and (astray := _typed(ctx, set(POOL_FIELDS))):
+            raise AdvisorError(f"{astray[0]} is of one server; leave it out, --vary asks several")
         is_map = (
             varied.keys() <= _MAPPED.keys()
             and "context_tokens" in varied
@@ -332,6 +341,7 @@ def _plan(
         {"n_gpus"} if varied.keys() & _PLACED and not keeps_gpus else set()
     )
     left |= {"input_tokens", "output_tokens"} if "context_tokens" in varied else set()
+    left |= set(POOL_FIELDS) if places or varied.keys() & SERVER_FIELDS else set()
     base = scenario.model_dump(exclude=left, exclude_none=True)
     documents = {DOCUMENTS[name]: {name: base.pop(name)} for name in DOCUMENTS if name in base}
     if to_files and (private := [name for name in base if FIELDS[name].is_private]):

@@ -165,12 +165,12 @@ def _memory_notes(setup: Setup) -> list[Note]:
         note = Note.of(
             "sequence_too_large",
             context_tokens=context,
-            cache_gib=memory.kv_bytes_per_sequence / GIB,
+            cache_gib=(memory.prefix_bytes + memory.kv_bytes_per_sequence) / GIB,
             weights_gib=weights,
             usable_gib=usable,
         )
         return [note]
-    needed = memory.total_bytes(scenario.batch_size, setup.placement.attention_groups) / GIB
+    needed = memory.total_bytes(scenario.batch_size) / GIB
     note = Note.of(
         "batch_too_large",
         batch=scenario.batch_size,

@@ -17,6 +17,7 @@ from advisor.physics import laws
 from advisor.physics.hardware import effective_bandwidth, peak_flops
 from advisor.physics.laws.recording import unrecorded
 from advisor.physics.step import MoeShape, lm_head, n_layers, slowest_rank, step_time, weights_time
+from advisor.predict.scenario import Scenario
 from advisor.predict.setup import Setup, touched_in_pass
 from advisor.prediction import Array, Constant, Floats
 
@@ -34,6 +35,7 @@ class Prompt:
     """Cost of one prompt beside batches [nB], and the parts that it is made of. [s]"""
 
     input_tokens: float
+    """Tokens that are computed: those beyond a shared prefix. [-]"""
     output_tokens: float
     n_chunks: float
     with_s: Array
@@ -151,7 +153,7 @@ def _waits(setup: Setup, batch: Array) -> Array:
     engine = engine_of(setup.scenario.engine)
     if groups == 1 or (engine is not None and engine.prefills_together):
         return np.ones_like(batch)
-    chunks = float(setup.scenario.input_tokens or 0) / _chunk(setup)
+    chunks = computed_tokens(setup.scenario) / _chunk(setup)
     # A step gives each sequence one token, so that it brings this share of its prompt's chunks.
     chance = np.minimum(chunks * batch / groups / float(setup.scenario.output_tokens or 1), 1.0)
     return np.asarray(laws.prompt_waits(chance, groups))
@@ -177,7 +179,8 @@ def prompt_beside(setup: Setup, batch: Array, with_s: Array, without_s: Array) -
     """
     scenario = setup.scenario
     architecture = setup.architecture
-    length = float(scenario.input_tokens or 0)
+    whole = float(scenario.input_tokens or 0)
+    length = computed_tokens(scenario)
     sequences = batch / setup.placement.attention_groups
     # The parts of a plain step that no chunk changes.
     plain = step_time(
@@ -199,6 +202,10 @@ def prompt_beside(setup: Setup, batch: Array, with_s: Array, without_s: Array) -
     outside = plain["host"] + plain["launch"] + logits
     if not joined:
         with_s = with_s + outside
+    # A token attends to the prefix too, which attended to itself once for all.
+    attention_flops = _attention_flops(setup, whole) - _attention_flops(setup, whole - length)
+    # A token attends to the prefix too, which attended to itself once for all.
+    attention_flops = _attention_flops(setup, whole) - _attention_flops(setup, whole - length)
     first_step_s = outside + plain["attention"] if joined else np.zeros_like(batch)
     return Prompt(
         input_tokens=length,
@@ -207,7 +214,7 @@ def prompt_beside(setup: Setup, batch: Array, with_s: Array, without_s: Array) -
         n_chunks=length / _chunk(setup),
         with_s=with_s,
         without_s=without_s,
-        attention_flops=_attention_flops(setup, length),
+        attention_flops=attention_flops,
         attention_peak=peak_flops(setup.hardware, "bf16"),
         small_bandwidth=effective_bandwidth(setup.hardware, "bf16"),
         width=architecture.hidden_size,
@@ -230,7 +237,16 @@ def has_lengths(setup: Setup) -> bool:
 
 
 def _chunk(setup: Setup) -> float:
-    return min(float(setup.scenario.input_tokens or 0), float(CHUNK_TOKENS))
+    return min(computed_tokens(setup.scenario), float(CHUNK_TOKENS))
+
+
+def computed_tokens(scenario: Scenario) -> float:
+    """Tokens of a prompt that are computed for each request. [-]
+
+    Definition: all but a shared prefix, which is in the cache, and at least one; 0 without lengths.
+    """
+    tokens = (scenario.input_tokens or 0) - (scenario.shared_prefix_tokens or 0)
+    return float(max(tokens, min(scenario.input_tokens or 0, 1)))
 
 
 def prefill_per_token_s(setup: Setup, batch: Array) -> Array:

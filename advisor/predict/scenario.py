@@ -47,7 +47,9 @@ from advisor.predict.plain_sweep import parse_sweep
 from advisor.predict.scenario_fields import (
     DOCUMENTS,
     FIELDS,
+    POOL_FIELDS,
     RANK_FIELDS,
+    SERVER_FIELDS,
     ScenarioFields,
     mean_context,
 )
@@ -250,6 +252,14 @@ class Scenario(ScenarioFields):
             stated_sizes(self.graph_sizes)
         if self.plain_sweep is not None:
             parse_sweep(self.plain_sweep)
+        shared = self.shared_prefix_tokens
+        for name in ("context_tokens", "input_tokens"):
+            tokens = getattr(self, name)
+            if shared is not None and tokens is not None and shared >= tokens:
+                raise ValueError(
+                    f"shared_prefix_tokens={shared} leaves nothing of {name}={tokens}; give a "
+                    "shorter prefix"
+                )
         if (self.input_tokens is None) != (self.output_tokens is None):
             raise ValueError("input_tokens and output_tokens go together; give both or neither")
         if self.input_tokens is not None and self.context_tokens < self.input_tokens:
@@ -291,6 +301,21 @@ class Scenario(ScenarioFields):
         return (
             self.checkpoint if resolved is not None and resolved.model_id == self.model_id else None
         )
+
+    def moved(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """Changes to the scenario. What one server logs of its cache does not go to another
+        one."""
+        is_other = any(
+            name in SERVER_FIELDS and getattr(self, name) != value
+            for name, value in changes.items()
+        )
+        return (dict.fromkeys(POOL_FIELDS) if is_other else {}) | dict(changes)
+
+    def model_copy(
+        self, *, update: Mapping[str, Any] | None = None, deep: bool = False
+    ) -> "Scenario":
+        """A copy with changes, as `moved` has them."""
+        return super().model_copy(update=self.moved(update or {}), deep=deep)
 
     def on_assumed_ranks(self) -> "Scenario":
         """The scenario without loads and layout of experts, which say nothing of another

@@ -25,6 +25,8 @@ MAX_DRAFT = 32
 DEFAULT_CONTEXT_TOKENS = 2048
 """Cached tokens of a sequence of a scenario or measured row that states neither them nor lengths
 (assumed). [-]"""
+MAX_POOL = 10_000_000_000
+"""Tokens of one rank's cache at most. [-]"""
 _MAX_GPUS = 1024
 _MAX_LOADS_CHARACTERS = 1_000_000
 _MAX_COPIES = 65_536
@@ -548,6 +550,62 @@ class ScenarioFields(Frozen):
     ] = None
     """Measured plain steps of this scenario over batches, as `plain_sweep.write_sweep` packs
     them."""
+    shared_prefix_tokens: Annotated[
+        int | None,
+        Field(ge=1, le=MAX_CONTEXT),
+        FieldRow(
+            "Shared prefix",
+            FieldSection.ADVANCED,
+            unit="tokens",
+            unset="none",
+            short="shared prefix {}",
+            widget=Widget(
+                7, help="First tokens of the context that all requests share: cached once."
+            ),
+            told=Told("Prefill", "; {} shared by all requests", ""),
+            flag="--shared-prefix",
+            help="First tokens of the context that all requests share: cached and prefilled once.",
+            is_younger=True,
+        ),
+    ] = None
+    """Part of `context_tokens`, and of `input_tokens` where that is given. None: nothing is
+    shared."""
+    kv_cache_tokens: Annotated[
+        int | None,
+        Field(ge=1, le=MAX_POOL),
+        FieldRow(
+            "KV cache size without drafter",
+            FieldSection.ADVANCED,
+            unit="tokens",
+            unset="modeled",
+            short="KV cache of {}",
+            widget=Widget(8, help="`GPU KV cache size` of the engine's startup log."),
+            told=Told("KV cache size", "{} without a drafter", ""),
+            flag="--kv-cache-tokens",
+            help="GPU KV cache size that the engine logs at startup without a drafter.",
+            flag_default="modeled",
+            is_younger=True,
+        ),
+    ] = None
+    """Of one data-parallel rank, as vLLM logs `GPU KV cache size` and SGLang
+    `max_total_num_tokens`."""
+    kv_cache_tokens_with_drafter: Annotated[
+        int | None,
+        Field(ge=1, le=MAX_POOL),
+        FieldRow(
+            "KV cache size with drafter",
+            FieldSection.ADVANCED,
+            unit="tokens",
+            unset="modeled",
+            short="KV cache of {} with drafter",
+            widget=Widget(8, help="The same with speculation turned on."),
+            told=Told("KV cache size", " {} with the drafter", ""),
+            flag="--kv-cache-tokens-with-drafter",
+            help="GPU KV cache size that the engine logs at startup with the drafter.",
+            flag_default="modeled",
+            is_younger=True,
+        ),
+    ] = None
 
 
 FIELDS = rows_of(ScenarioFields)
@@ -566,6 +624,8 @@ RANK_FIELDS = ("expert_loads", "redundant_experts")
 """What is said of one model's experts on its ranks; it says nothing of another model's."""
 RELEASE_FIELDS = ("engine_version", "graph_sizes", "graph_mode")
 """What is said of one engine's release; it says nothing of another engine's."""
+POOL_FIELDS = ("kv_cache_tokens", "kv_cache_tokens_with_drafter")
+"""What one server logs of its cache; it says nothing of another server's."""
 SWEEP_FIELDS = tuple(
     row.name
     for row in SETTINGS
@@ -574,3 +634,5 @@ SWEEP_FIELDS = tuple(
     and row.name != "graph_mode"
 )
 """What a measured plain sweep is of, beside its context; it says nothing of another scenario."""
+SERVER_FIELDS = frozenset({*SWEEP_FIELDS, "hardware_json", "model_config_json", "drafter_id"})
+"""What `POOL_FIELDS` are of."""

@@ -69,7 +69,7 @@ from advisor.physics.expert_loads import (
 from advisor.physics.expert_ranks import Layout, RankBalance, Sources, Uneven, balanced, contiguous
 from advisor.physics.hardware import Hardware, hardware_ids, load_hardware
 from advisor.physics.kernel_costs import KernelCosts
-from advisor.physics.memory import MemoryFit, memory_fit
+from advisor.physics.memory import MemoryFit, StatedPool, memory_fit
 from advisor.physics.notes import Note
 from advisor.physics.step import MoeShape, Placement, expert_shape
 from advisor.physics.touched_experts import NOT_LEARNT, PARAMETERS, RoutingPreset, touched_under
@@ -625,9 +625,19 @@ def memory_of(
     cache: CacheFormat,
 ) -> MemoryFit:
     """Memory that a model and its drafter take beside a cache of the scenario's context."""
-    room = hardware.memory_bytes.value
+    # A map over contexts has shorter ones than the prefix.
+    prefix = min(scenario.shared_prefix_tokens or 0, scenario.context_tokens - 1)
+    drafts = scenario.drafter_id != "none"
+    with_drafter = scenario.kv_cache_tokens_with_drafter if drafts else None
     return memory_fit(
-        architecture, placement, room, scenario.context_tokens, cache.bytes_per_element, per_pass
+        architecture,
+        placement,
+        hardware.memory_bytes.value,
+        scenario.context_tokens,
+        cache.bytes_per_element,
+        per_pass,
+        prefix,
+        StatedPool(scenario.kv_cache_tokens, with_drafter),
     )
 
 

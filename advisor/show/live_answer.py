@@ -22,7 +22,6 @@ from advisor.answers.engines.config import (
 from advisor.answers.engines.export import format_note
 from advisor.answers.outcome import FLAGS, Outcome, outcome_of
 from advisor.answers.own_gap import own_schedule
-from advisor.answers.summary import fit_of
 from advisor.catalog.engines import engines
 from advisor.catalog.hardware import drafter_name, hardware_name
 from advisor.physics import laws
@@ -88,9 +87,8 @@ def live_answer(
         "twin": dense_twin(advice),
         "cliffs": [[cliff.first, cliff.last] for cliff in cliffs],
     }
-    groups = setup.placement.attention_groups
     limits = {
-        "needed_gib": [setup.memory.total_bytes(batch, groups) / GIB for batch in (0, 1)],
+        "needed_gib": [setup.memory.total_bytes(batch) / GIB for batch in (0, 1)],
         "limit_ms": scenario.max_tpot_ms,
         "usd_per_hour": None if price is None else price.usd_per_hour,
         "price": "" if price is None else price.short,
@@ -99,7 +97,7 @@ def live_answer(
         "published": _points(published, scenario.drafter_id),
         "own": points,
         "command": launch(advice, outcome),
-        "fit": _fit(advice),
+        "wider": _wider(advice, outcome),
         "warnings": [printable(text) for text in note_texts(advice.notes)],
     }
     book = {"outcome": outcome.facts, "phrases": PAGE_PHRASES, "flags": FLAGS}
@@ -172,7 +170,7 @@ def launch(advice: Advice, outcome: Outcome) -> dict[str, str]:
     engine, is_written = engine_of(advice.scenario.engine)
     facts = outcome.facts
     written = {"engine": engine, "text": "", "title": BOOK.say("launch_title", facts)}
-    if fit_of(advice.setup) is not None:
+    if outcome.batch > outcome.largest:
         note = BOOK.say("launch", facts)
         return written | {"note": note, "title": BOOK.say("headline", facts)}
     if not is_written:
@@ -214,7 +212,7 @@ def _command_facts(advice: Advice, outcome: Outcome, engine_launch: EngineSetup)
 
 PAGE_SLOTS = (
     *("headline", "range", "time", "slow", "alternative", "borrowed", "memory"),
-    *("published", "published_here", "pays", "pays_end", "admit"),
+    *("published", "published_here", "pool", "pool_left", "pays", "pays_end", "admit"),
     *("memory_need", "memory_fix", "launch"),
 )
 """Slots that the browser fills."""
@@ -229,16 +227,11 @@ def engine_of(engine_id: str) -> tuple[str, bool]:
     return ("another engine", False) if engine is None else (engine.name, engine.export is not None)
 
 
-def _fit(advice: Advice) -> dict[str, Any] | None:
-    fit = fit_of(advice.setup)
-    if fit is None:
+def _wider(advice: Advice, outcome: Outcome) -> str | None:
+    """Label of the button that takes more GPUs. None where the batch fits or nothing holds it."""
+    if outcome.wider_gpus is None:
         return None
-    wider = (
-        None
-        if fit.scenario is None
-        else f"Use {fit.scenario.n_gpus} × {hardware_name(advice.setup.hardware)}"
-    )
-    return {"wider": wider}
+    return f"Use {outcome.wider_gpus} × {hardware_name(advice.setup.hardware)}"
 
 
 def live_why(advice: Advice) -> dict[str, Any]:

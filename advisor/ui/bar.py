@@ -47,7 +47,7 @@ from advisor.predict.scenario import (
     scenario_json,
     usual_tensor_parallel,
 )
-from advisor.predict.scenario_fields import FIELDS, RELEASE_FIELDS, SETTINGS
+from advisor.predict.scenario_fields import FIELDS, POOL_FIELDS, RELEASE_FIELDS, SETTINGS
 from advisor.prediction import AdvisorError
 from advisor.ui import PAGES
 from advisor.ui.own_data import NAMES, choices, default, own, own_points
@@ -61,6 +61,7 @@ from advisor.ui.state import (
     draw_token_fields,
     follow_drafter,
     follow_model,
+    forget,
     keep_scenario,
     link_caption,
     link_to,
@@ -692,13 +693,13 @@ def _take_model() -> None:
 
 def _follow_engine() -> None:
     """Another engine: what is said of a release of the former says nothing of it."""
-    for name in RELEASE_FIELDS:
-        st.session_state[name] = None
+    forget((*RELEASE_FIELDS, *POOL_FIELDS))
 
 
 def _follow_gpus() -> None:
     """Other GPUs: tensor parallelism over all within a node, as most deployments do. Experts on as
     many as go."""
+    forget(POOL_FIELDS)
     gpus = int(st.session_state.n_gpus)
     st.session_state.expert_parallel = math.gcd(gpus, int(st.session_state.expert_parallel))
     chosen = chosen_hardware()

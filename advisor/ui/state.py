@@ -20,7 +20,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
@@ -42,7 +42,7 @@ from advisor.predict.scenario import (
     pack,
     unpack,
 )
-from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, RANK_FIELDS
+from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, POOL_FIELDS, RANK_FIELDS
 from advisor.prediction import AdvisorError
 from advisor.text import TOKENS_FORMS, read_json, screen_style, token_count, typeset
 from advisor.ui.own_data import (
@@ -106,12 +106,19 @@ def choose_model(model_id: str) -> None:
 def follow_model() -> None:
     """Another model: its own draft module where it has one, and the acceptance measured with it."""
     now = st.session_state
+    forget(POOL_FIELDS)
     module = own_drafter(now["model_id"])
     if module is not None:
         now["drafter_id"] = module
     elif now["drafter_id"] == "mtp" and now["model_id"] not in own_models():
         now["drafter_id"] = str(FIELDS["drafter_id"].default)
     follow_drafter()
+
+
+def forget(names: Iterable[str]) -> None:
+    """Leave fields of the bar unset that were of another server."""
+    for name in names:
+        st.session_state[name] = None
 
 
 def follow_drafter() -> None:

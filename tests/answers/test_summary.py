@@ -14,7 +14,7 @@ from advisor.answers.by_length import SHORTEST
 from advisor.answers.flags import holds
 from advisor.answers.outcome import FLAGS, length_flips, outcome_of
 from advisor.answers.summary import (
-    fit_of,
+    on_more_gpus,
     read_own_runs,
     stated_k,
 )
@@ -80,13 +80,16 @@ def test_a_limit_ends_at_the_last_batch_where_some_k_keeps_it() -> None:
 
 
 def test_what_does_not_fit_names_the_bytes_and_gpus_on_which_it_does() -> None:
-    assert fit_of(ADVICE.setup) is None
-    large = advise(SCENARIO.model_copy(update={"model_id": "deepseek-v3", "drafter_id": "mtp"}))
-    fit = fit_of(large.setup)
-    assert fit.needed_bytes > fit.usable_bytes
-    assert load_setup(fit.scenario).memory.largest_batch >= 16
-    smaller = fit.scenario.model_copy(
-        update={"n_gpus": fit.scenario.n_gpus // 2, "tensor_parallel": fit.scenario.n_gpus // 2}
+    assert outcome_of(ADVICE).wider_gpus is None
+    large = SCENARIO.model_copy(update={"model_id": "deepseek-v3", "drafter_id": "mtp"})
+    outcome = outcome_of(advise(large))
+    assert outcome.needed_gib > outcome.usable_gib
+    wider = on_more_gpus(large)
+    assert wider is not None
+    assert wider.n_gpus == outcome.wider_gpus
+    assert load_setup(wider).memory.largest_batch >= 16
+    smaller = wider.model_copy(
+        update={"n_gpus": wider.n_gpus // 2, "tensor_parallel": wider.n_gpus // 2}
     )
     assert load_setup(smaller).memory.largest_batch < 16
 
@@ -101,7 +104,6 @@ def test_the_largest_batch_fits_and_one_more_does_not() -> None:
         advice = advise(long.model_copy(update={"batch_size": batch}))
         outcome = outcome_of(advice)
         assert holds(FLAGS, "fits", outcome.facts) is fits
-        assert (fit_of(advice.setup) is None) is fits
         assert (outcome.wider_gpus is None) is fits
 
 
@@ -109,12 +111,13 @@ def test_weights_that_do_not_fit_take_as_many_gpus_as_hold_them() -> None:
     """671 B weights of a byte and more: eight GPUs of 127 GiB usable, never four."""
     for gpus in (1, 4):
         placed = {"model_id": "deepseek-v3", "n_gpus": gpus, "tensor_parallel": gpus}
-        fit = fit_of(load_setup(SCENARIO.model_copy(update=placed)))
-        assert (fit.largest_batch, fit.weights_fill) == (0, True)
-        assert fit.weights_bytes > 671e9 / gpus
-        assert fit.scenario.n_gpus == 8
+        scenario = SCENARIO.model_copy(update=placed)
+        outcome = outcome_of(advise(scenario))
+        assert (outcome.largest, outcome.weights_fill) == (0, True)
+        assert load_setup(scenario).memory.weights_bytes > 671e9 / gpus
+        assert outcome.wider_gpus == 8
     longer = SCENARIO.model_copy(update={"context_tokens": 131_072, "batch_size": 1024})
-    assert fit_of(load_setup(longer)).weights_fill is False, "the caches are too many"
+    assert outcome_of(advise(longer)).weights_fill is False, "the caches are too many"
 
 
 def test_errors_of_few_rows_are_told_and_give_way_to_those_of_all() -> None:

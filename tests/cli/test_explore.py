@@ -62,6 +62,18 @@ def test_scores_of_one_s_own_filter_and_stand_beside(tmp_path: Path, run: Run) -
     assert "qwen3-30b-a3b" not in listed
 
 
+def test_a_cache_line_of_one_server_is_refused_where_servers_vary(run: Run) -> None:
+    asked = ("explore", *QWEN, "--kv-cache-tokens", "100,000", "--context", "8192")
+    status, out, _ = run(*asked, "--vary", "batch=8,16", "--json")
+    assert status == 0
+    fits = {row["batch_size"]: row["fits"] for row in json.loads(out)}
+    assert fits == {8: True, 16: False}
+    for vary in ("tp=1,2", "kv-dtype=bf16,fp8"):
+        status, _, refusal = run(*asked, "--vary", vary)
+        assert status != 0
+        assert "--kv-cache-tokens" in refusal
+
+
 def test_the_map_is_machine_readable(run: Run) -> None:
     status, out, _ = run(
         "explore", *QWEN, "--vary", "context=1024,8192", "--vary", "batch=1,64", "--json"

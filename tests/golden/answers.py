@@ -10,7 +10,6 @@ from typing import Any
 
 from advisor.answers.advice import Advice, advise, answer_values, component_times
 from advisor.answers.outcome import outcome_of
-from advisor.answers.summary import fit_of
 from advisor.predict.scenario import Scenario
 from advisor.show.phrases.notes import note_texts
 from advisor.show.words.basis import accepted_text
@@ -67,7 +66,6 @@ STATES: dict[str, dict[str, Any]] = {
 
 def facts_of(advice: Advice) -> dict[str, Any]:
     """Every fact of an answer, and the sentences that are not of the book, to six digits."""
-    fit = fit_of(advice.setup)
     facts: dict[str, Any] = {
         "outcome": outcome_of(advice).facts,
         "values": answer_values(advice),
@@ -97,7 +95,6 @@ def facts_of(advice: Advice) -> dict[str, Any]:
         ],
         "components": [[one.label, one.plain_ms, one.round_ms] for one in component_times(advice)],
         "accepted": accepted_text(advice),
-        "fit": None if fit is None else [fit.weights_fill, fit.needed_bytes, fit.usable_bytes],
     }
     return json.loads(
         json.dumps(facts, default=str), parse_float=lambda text: float(f"{float(text):.6g}")

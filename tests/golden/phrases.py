@@ -49,6 +49,16 @@ BASE = Outcome(
     above_length=None,
     above_k=None,
     largest=2048,
+    plain_largest=2090,
+    roomy_to=512,
+    pool_tokens=4_194_304,
+    plain_pool_tokens=4_280_320,
+    drafter_gib=0.37,
+    pool_stated=False,
+    prefix_tokens=None,
+    prefix_hit=None,
+    full_speedup=1.81,
+    cancels_from=None,
     needed_gib=101.2,
     usable_gib=124.4,
     weights_fill=False,
@@ -110,6 +120,14 @@ _RUNS: dict[str, Any] = {
 }
 _RUN = _RUNS | {"published_n": 1}
 _VARIES: dict[str, Any] = {"varies": True, "single_k_cost": 0.012}
+_TIGHT: dict[str, Any] = {
+    "largest": 40,
+    "plain_largest": 52,
+    "roomy_to": 10,
+    "pool_tokens": 81_920,
+    "plain_pool_tokens": 106_496,
+}
+_PREFIX: dict[str, Any] = {"prefix_tokens": 1536, "prefix_hit": 0.75}
 STATES: dict[str, dict[str, Any]] = {
     "the usual answer": {},
     "K = 1": {"k": 1, "tried": 1, "best_alone": 1},
@@ -194,6 +212,18 @@ STATES: dict[str, dict[str, Any]] = {
     "own runs would narrow it": {"half_width": 0.23, "half_width_after": 0.19},
     "an engine without a profile": {"engine": "other", "engine_name": None},
     "an engine without a profile, off": _OFF | {"engine": "other", "engine_name": None},
+    "the drafter takes requests": _TIGHT,
+    "and cancels the gain": _TIGHT | {"full_speedup": 0.97, "cancels_from": 50},
+    "as the engine logs it": _TIGHT | {"pool_stated": True},
+    "as many requests either way": {"plain_largest": 2048, "full_speedup": 1.94},
+    "a shared prefix": _TIGHT | _PREFIX,
+    "a shared prefix that no longer fits": _TIGHT
+    | _PREFIX
+    | {"largest": 0, "roomy_to": 0, "prefix_hit": 0.0, "full_speedup": None},
+    "a shared prefix, turned off": _OFF | _PREFIX,
+    "a shared prefix, no drafter": _PREFIX | {"n_k": 1},
+    "a shared prefix, n-gram drafts": _PREFIX
+    | {"plain_largest": 2048, "plain_pool_tokens": 4_194_304, "drafter_gib": 0.0},
 }
 """Changes to BASE by name."""
 FORM_TEXTS: tuple[tuple[str, Any, str], ...] = (

@@ -143,7 +143,7 @@ def test_a_scenario_that_does_not_fit_says_what_it_needs_and_what_would_hold_it(
     data = live(app(model_id="deepseek-v3", acceptance="2.4@3"))
     assert data["largest"] == 0
     golden(does_not=data["command"]["title"])
-    assert data["fit"]["wider"] == "Use 8 × H200 SXM"
+    assert data["wider"] == "Use 8 × H200 SXM"
     assert data["outcome"]["needed_gib"] > data["outcome"]["usable_gib"] > 100
     assert data["command"]["text"] == ""
 

@@ -240,7 +240,8 @@ def _loaded_at(scenario: Scenario, place: Place) -> Setup:
         experts = place.gpus if scenario.expert_parallel > 1 else 1
         moved |= {"n_gpus": place.gpus, "tensor_parallel": place.gpus, "expert_parallel": experts}
     try:
-        return load_setup(build_scenario(**(dict(scenario) | moved)) if moved else scenario)
+        changed = dict(scenario) | scenario.moved(moved)
+        return load_setup(build_scenario(**changed) if moved else scenario)
     except AdvisorError as error:
         raise AdvisorError(f"{place}: {error}") from error
 

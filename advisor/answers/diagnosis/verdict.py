@@ -21,7 +21,6 @@ from advisor.answers.diagnosis.quantities import suspected_limit
 from advisor.answers.diagnosis.runs import LoadedRuns, was_measured
 from advisor.answers.flags import Flags
 from advisor.answers.own_gap import NOTHING_DECIDED, SAME_LENGTH, Decision, decision
-from advisor.answers.summary import fit_of
 from advisor.catalog.hardware import model_name
 from advisor.measured.published import runs_beside
 from advisor.physics.memory import GIB
@@ -573,6 +572,7 @@ def unfit_of(compared: Sequence[Comparison]) -> Unfit | None:
         return None
     scenario = comparison.scenario
     setup = load_setup(scenario)
+    memory = setup.memory
     others = [
         load_setup(scenario.model_copy(update={"weight_dtype": name}))
         for name in FIELDS["weight_dtype"].choices
@@ -581,11 +581,10 @@ def unfit_of(compared: Sequence[Comparison]) -> Unfit | None:
         (other for other in others if other.memory.largest_batch),
         key=lambda other: -other.memory.weights_bytes,
     )
-    fit = fit_of(setup)
     return Unfit(
         str(scenario.weight_dtype or setup.architecture.dtypes.routed),
-        None if fit is None else fit.needed_bytes / GIB,
-        None if fit is None else fit.usable_bytes / GIB,
+        memory.total_bytes(scenario.batch_size) / GIB,
+        memory.usable_bytes / GIB,
         tuple(str(other.scenario.weight_dtype) for other in fitting),
         scenario,
     )

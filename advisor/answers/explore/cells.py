@@ -43,7 +43,7 @@ from advisor.predict.curve import (
 from advisor.predict.load import kernel_notes, load_setup
 from advisor.predict.prefill import has_lengths
 from advisor.predict.scenario import Scenario, build_scenario
-from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, MAX_BATCH, MAX_CONTEXT
+from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, MAX_BATCH, MAX_CONTEXT, POOL_FIELDS
 from advisor.predict.setup import Setup
 from advisor.predict.spend import drawn_times, price_of
 from advisor.prediction import AdvisorError, Array
@@ -522,6 +522,7 @@ def _base(scenario: Scenario, axes: set[str]) -> dict[str, Any]:
         if any(axis in surviving_document and surviving_document[axis] != name for axis in axes)
     }
     dropped |= {name for name, row in FIELDS.items() if row.is_private and name not in DOCUMENTS}
+    dropped |= set(POOL_FIELDS)
     return {name: value for name, value in settings.items() if name not in dropped}
 
 
@@ -530,7 +531,7 @@ def _stops(scenario: Scenario, axis: str) -> dict[str, dict[str, Any]]:
     if axis == "Batch":
         return {f"{batch:,}": {"batch_size": batch} for batch in BATCHES}
     if axis == "Context":
-        least = scenario.input_tokens or 1
+        least = max(scenario.input_tokens or 1, (scenario.shared_prefix_tokens or 0) + 1)
         return {
             f"{context:,}": {"context_tokens": context}
             for context in sorted({*_CONTEXTS, scenario.context_tokens})

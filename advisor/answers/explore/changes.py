@@ -119,7 +119,8 @@ def _made(
 ) -> Iterator[Change]:
     """The change from one value to another, or nothing where the scenario refuses it."""
     try:
-        yield Change(kind, *step, build_scenario(**(dict(scenario) | values)), **extra)
+        changed = build_scenario(**(dict(scenario) | scenario.moved(values)))
+        yield Change(kind, *step, changed, **extra)
     except AdvisorError:
         return
 
@@ -379,7 +380,7 @@ def design_changes(scenario: Scenario, standing: DesignStanding) -> list[tuple[C
         try:
             config = json.dumps(design_config(space, index))
             values = {"model_id": design_name(space, candidate), "model_config_json": config}
-            adopted = build_scenario(**(dict(scenario) | values))
+            adopted = build_scenario(**(dict(scenario) | scenario.moved(values)))
             notes: tuple[ChangeNote, ...] = ("other_model", "moved_routing")
             experts = experts_of(space, index)
             change = Change("design", baseline_experts(space), experts, adopted, notes)

@@ -253,11 +253,8 @@ class Entrant:
 def entrants_of(name: str, config: str | None, question: RankQuestion) -> list[Entrant]:
     """A model with each drafter known, and last without any. Raises AdvisorError where it cannot be
     loaded."""
-    base = question.scenario.model_dump() | {
-        "model_id": name,
-        "model_config_json": config,
-        "batch_size": 1,
-    }
+    entrant = {"model_id": name, "model_config_json": config, "batch_size": 1}
+    base = question.scenario.model_dump() | question.scenario.moved(entrant)
     architecture = architecture_of(name, config)
     entrants = []
     for known in _drafters(architecture, question):

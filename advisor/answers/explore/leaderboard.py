@@ -679,7 +679,7 @@ def _standing(figures: _Figures, rank: int, between: tuple[int, int], p_first: f
     entrant = placed.entrant
     placement = placed.setup.placement
     counts = parameter_counts(setup.architecture)
-    used = setup.memory.total_bytes(int(placed.curve.batches.max()), placement.attention_groups)
+    used = setup.memory.total_bytes(int(placed.curve.batches.max()))
     ranked: dict[str, Any] = {
         "rank": rank,
         "rank_low": min(between[0], rank),

@@ -16,7 +16,7 @@ from advisor.physics.hardware import effective_bandwidth, peak_flops
 from advisor.physics.laws.kernels import Law
 from advisor.physics.laws.recording import Call, recording
 from advisor.predict.curve import Curve, curve_for, held_sweep, swept_factors
-from advisor.predict.prefill import ATTENTION_SHARE
+from advisor.predict.prefill import ATTENTION_SHARE, computed_tokens
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError, Array, Frozen
 from advisor.profiles import PROFILES, read_made
@@ -298,7 +298,7 @@ def _prefill(b: Builder, point: _Point) -> None:
     small = ConstantUse("BW", use, rate.value, "B/s", rate.kind, rate.source)
     point.add(b, point.of(laws.prompt_small)[0], constants=(small,))
     call = point.of(laws.prompt)[0]
-    chunk = float(point.setup.scenario.input_tokens or 0) / number_in(call.values["n"])
+    chunk = computed_tokens(point.setup.scenario) / number_in(call.values["n"])
     note = f"With {chunk:,.0f} tokens of the prompt in a step, all kernels but attention."
     point.add(b, call, title=title_of("round", call.law)._replace(note=note))
     charged, others = point.of(laws.prefill)[:2]

@@ -153,6 +153,59 @@ PHRASES = (
         "",
         "Lower the batch to {largest:int}, shorten the context or use more GPUs.",
     ),
+    Phrase("pool", "undrafted", ""),
+    Phrase("pool", "never_drafts fits", ""),
+    Phrase("pool", "roomy", ""),
+    Phrase(
+        "pool",
+        "prefix nothing_fits plain_fits",
+        "The shared prefix of {prefix_tokens:int} tokens no longer fits with the drafter. "
+        "{pool_left}",
+    ),
+    Phrase("pool", "fewer", "{pool_left}"),
+    Phrase(
+        "pool_left",
+        "fewer",
+        "The drafter leaves {pool_tokens:int} of {plain_pool_tokens:int} KV tokens: {largest:int} "
+        "requests instead of {plain_largest:int} at this context.",
+    ),
+    Phrase(
+        "pool_left",
+        "less",
+        "The drafter leaves {pool_tokens:int} of {plain_pool_tokens:int} KV tokens: {largest:int} "
+        "requests at this context either way.",
+    ),
+    Phrase("pool_more", "undrafted", "{pool_fits} {pool_prefix}"),
+    Phrase("pool_more", "never_drafts fits", "{pool_fits} {pool_prefix}"),
+    Phrase(
+        "pool_more", "less", "{pool_left} {pool_weights} {pool_full} {pool_prefix} {pool_basis}"
+    ),
+    Phrase("pool_more", "", "{pool_fits} {pool_prefix}"),
+    Phrase("pool_fits", "", "The largest batch that fits in memory is {largest:int}."),
+    Phrase("pool_weights", "has_weights", "Its weights take {drafter_gib:3} GiB per GPU."),
+    Phrase(
+        "pool_full",
+        "fewer filled",
+        "At equal requests the speedup is {speedup:x}, of two full servers {full_speedup:x}. "
+        "{pool_cancels}",
+    ),
+    Phrase(
+        "pool_cancels",
+        "cancels",
+        "From {cancels_from:int} requests on, the server without a drafter gives as much.",
+    ),
+    Phrase(
+        "pool_prefix",
+        "prefix",
+        "Requests share {prefix_tokens:int} tokens, cached once: {prefix_hit:pct} of a prompt is "
+        "found there.",
+    ),
+    Phrase("pool_basis", "pool_stated", "KV tokens are as the engine logs them."),
+    Phrase(
+        "pool_basis",
+        "",
+        "KV tokens are modeled; startup logs of vLLM have 3 to 9 GiB per GPU less for them.",
+    ),
     Phrase("schedule", "!fits", ""),
     Phrase("schedule", "undrafted", ""),
     Phrase("schedule", "switches", "K by batch: {served:ranges}."),
@@ -328,6 +381,6 @@ BOOK = Book(PHRASES, FACTS, FLAGS)
 SLOTS = (
     *("headline", "range", "assumed", "time", "slow", "alternative", "memory"),
     *("published", "published_runs", "borrowed"),
-    *("schedule", "pays", "admit", "change", "basis", "narrow", "launch"),
+    *("pool", "schedule", "pays", "admit", "change", "basis", "narrow", "launch"),
 )
 """Slots that a medium may show on a line of their own, in reading order."""

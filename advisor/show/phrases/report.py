@@ -5,7 +5,6 @@ from __future__ import annotations
 from advisor.show.phrases.book import Book, Phrase
 
 BOOK = Book.of(
-    Phrase("fits", "", "The largest batch that fits in memory is {largest:int}."),
     Phrase(
         "components",
         "",

@@ -175,11 +175,10 @@ def _answer(report: Report) -> tuple[Block, ...]:
         f"Each K at batch {report.scenario.batch_size:,}. Fastest in: of {SIMULATED}. Gains in: "
         "chance of a gain."
     )
-    largest = report.advice.setup.memory.largest_batch
-    sure = report.say("share", "range", "assumed", "alternative")
+    sure = report.say("share", "range", "assumed", "alternative", "pool_more")
     blocks: list[Block] = [
         Paragraph(report.say("bound", "tier_because")),
-        Paragraph(f"{sure} {BOOK.say('fits', {'largest': largest})}".strip()),
+        Paragraph(sure),
         table_block(Table(DRAFTS, report.advice.drafts), caption),
     ]
     if report.validation:

@@ -24,7 +24,7 @@ from advisor.answers.explore.questions import (
 )
 from advisor.answers.explore.sweep_files import read_sweep
 from advisor.predict.scenario import Scenario
-from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, RANK_FIELDS
+from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, POOL_FIELDS, RANK_FIELDS
 from advisor.show.charts.maps import sweep_chart
 from advisor.show.table import Table
 from advisor.show.words.sweep import (
@@ -244,7 +244,8 @@ def plan_of(scenario: Scenario) -> SweepPlan:
     refit take no part: a plan cannot state them.
     """
     file_fields = {owner for document, owner in DOCUMENTS.items() if getattr(scenario, document)}
-    rows = [FIELDS[name] for name in SETTINGS if name not in ("batch_size", *RANK_FIELDS)]
+    left_out = {"batch_size", *RANK_FIELDS, *POOL_FIELDS}
+    rows = [FIELDS[name] for name in SETTINGS if name not in left_out]
     values = {row.name: getattr(scenario, row.name) for row in rows}
     stated = {
         row.name for row in rows if row.is_required or row.needed or values[row.name] != row.default

@@ -721,6 +721,6 @@ def with_stated(scenario: Scenario, stated: Mapping[str, Any]) -> Scenario:
     ) in DOCUMENTS.items():  # the bar's own model or accelerator does not describe another one
         if (owner_name := stated.get(owner, before.get(owner))) != before.get(owner):
             before[document] = own(document).get(str(owner_name))
-    new_scenario = build_scenario(**{**before, **stated})
+    new_scenario = build_scenario(**before | scenario.moved(stated))
     load_setup(new_scenario)
     return new_scenario

@@ -20,7 +20,7 @@ from advisor.answers.explore.entrants import BY, By, load_as_text, load_from_tex
 from advisor.answers.explore.leaderboard import Leaderboard, Standing
 from advisor.answers.outcome import outcome_of
 from advisor.answers.own_gap import NOTHING_DECIDED, at_batch, decision
-from advisor.answers.summary import fit_of
+from advisor.answers.summary import on_more_gpus
 from advisor.catalog.hardware import model_name
 from advisor.measured.validation import chance_kept_text, chances_kept, read_judged
 from advisor.predict.scenario import Scenario
@@ -215,15 +215,18 @@ def draw_live(advice: Advice) -> None:
             st.markdown(f"Yours: {plain(text)}", width="content")
             st.page_link(str(PAGES["measure"]), label="Compare", icon=":material/monitoring:")
     data = live_answer(advice, published_for(scenario), points, st.session_state.get("load_price"))
-    fit = fit_of(advice.setup)
-    wider = None if fit is None else fit.scenario
     _ANSWER(
         key=_KEY,
         data=data,
         on_moved_change=_take,
         on_how_change=_asked,
-        on_wider_change=lambda: show(wider, "button") if wider is not None else None,
+        on_wider_change=partial(_widen, scenario),
     )
+
+
+def _widen(scenario: Scenario) -> None:
+    if (wider := on_more_gpus(scenario)) is not None:
+        show(wider, "button")
 
 
 def _given(name: str) -> Any:

@@ -123,18 +123,18 @@ function commit(v) {
 }
 
 /** Slots of the line below the headline, where the batch fits and where it does not. */
-const LINES = [["range", "time", "slow", "alternative", "borrowed", "published", "published_here", "pays", "admit"], ["memory"]];
+const LINES = [["range", "time", "slow", "alternative", "borrowed", "published", "published_here", "pool", "pays", "admit"], ["memory", "pool"]];
 
 function update(v) {
-  const { m } = v, book = { phrases: m.phrases, flags: m.flags };
+  const { m } = v, book = { phrases: m.phrases, flags: m.flags }, isOver = v.batch > m.largest;
   v.now = outcome(m, v.batch, v.length);
   v.ranges = v.now.ranges;
   v.marks = landmarks(m, v.length, v.ranges);
   v.title.textContent = say(book, "headline", v.now.facts);
-  v.figures.textContent = LINES[v.batch > m.largest ? 1 : 0].map((slot) => say(book, slot, v.now.facts)).filter(Boolean).join(" ");
-  v.answers.hidden = v.batch > m.largest; // figures of what does not run answer nobody
-  v.wider.hidden = !(m.fit && m.fit.wider && v.batch > m.largest);
-  v.wider.textContent = m.fit ? m.fit.wider : "";
+  v.figures.textContent = LINES[isOver ? 1 : 0].map((slot) => say(book, slot, v.now.facts)).filter(Boolean).join(" ");
+  v.answers.hidden = isOver; // figures of what does not run answer nobody
+  v.wider.hidden = !m.wider || !isOver;
+  v.wider.textContent = m.wider;
   v.batchSlider.range.value = Math.log2(v.batch);
   v.batchSlider.range.setAttribute("aria-valuetext", `${v.batch} sequences`);
   v.batchSlider.shown = v.batch;

@@ -17,19 +17,19 @@ const label = (x, y, said, css, anchor = "middle", style = "") => el("text", { x
 
 /** The scale of one picture: places of batches and values, and what fits between. */
 function frame(m, axis, f, ranges, width) {
-  const narrow = width < 560, height = narrow ? 340 : 524;
+  const isSpeedup = axis === "speedup", narrow = width < 560, height = narrow ? 340 : 524;
   const box = { left: 44, right: width - 48, top: 22, bottom: height - 74 };
   const kind = AXES[axis], rows = m.batches.map((_, i) => i).filter((i) => m.batches[i] <= Math.max(m.last, 1));
   const values = [];
   for (const row of rows) {
-    for (let k = axis === "speedup" ? 1 : 0; k < m.drafts.length; k++) values.push(kind.of(m, f, row, k));
+    for (let k = isSpeedup ? 1 : 0; k < m.drafts.length; k++) values.push(kind.of(m, f, row, k));
     const k = m.drafts.indexOf(scheduled(ranges, m.batches[row]));
     if (k > 0) values.push(...band(m, axis, f, row, k));
-    if (axis === "speedup" && m.twin) values.push(m.twin[row]);
+    if (isSpeedup && m.twin) values.push(m.twin[row]);
   }
-  if (axis === "speedup") for (const one of [...m.published, ...m.own]) values.push(Math.min(one[2], 4));
+  if (isSpeedup) for (const one of [...m.published, ...m.own]) values.push(Math.min(one[2], 4));
   let low = Math.min(...values), high = Math.max(...values);
-  if (axis === "speedup") [low, high] = [Math.max(Math.min(low, 0.85) - 0.05, 0.3), Math.max(high * 1.03, 1.25)];
+  if (isSpeedup) [low, high] = [Math.max(Math.min(low, 0.85) - 0.05, 0.3), Math.max(high * 1.03, 1.25)];
   const end = Math.log(m.end) || 1;
   const x = (batch) => box.left + (Math.log(batch) / end) * (box.right - box.left);
   const scale = kind.log ? Math.log : (v) => v;
@@ -60,7 +60,7 @@ const path = (points) => points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(
 /** The whole picture for one state: {m, axis, batch, k, length, ranges, marks, pinned, label}. */
 function picture(state, width) {
   const { m, axis, batch, length, ranges, marks } = state;
-  const f = factors(m, length), s = frame(m, axis, f, ranges, width), { box, x, y, kind } = s;
+  const f = factors(m, length), s = frame(m, axis, f, ranges, width), { box, x, y, kind } = s, isSpeedup = axis === "speedup";
   const svg = el("svg", { viewBox: `0 0 ${width} ${s.height}`, height: s.height, role: "img", "aria-label": state.label });
   const add = (made) => svg.append(made), wide = box.right - box.left;
   add(el("clipPath", { id: "inside" }, rect(box.left - 7, box.top - 6, wide + 14, box.bottom - box.top + 6, "")));
@@ -69,7 +69,7 @@ function picture(state, width) {
     add(label(box.left - 7, y(value) + 4, kind.show(value), "tick", "end"));
   }
   const ends = x(Math.max(Math.min(m.largest, m.end), 1));
-  if (axis === "speedup") {
+  if (isSpeedup) {
     add(rect(box.left, y(1), wide, Math.max(box.bottom - y(1), 0), "fill:var(--ink);opacity:.035"));
     add(line(`M${box.left},${y(1)}H${x(m.last)}`, "stroke:var(--faint);stroke-width:1.3"));
   }
@@ -81,19 +81,19 @@ function picture(state, width) {
   add(inside);
   bands(inside, m, axis, f, s, ranges);
   family(inside, svg, state, f, s);
-  if (axis === "speedup" && m.twin) {
+  if (isSpeedup && m.twin) {
     const carried = f[m.drafts.indexOf(m.k)];
     inside.append(line(path(s.rows.map((row) => [x(m.batches[row]), y(m.twin[row] * carried)])), "stroke:var(--faint);stroke-width:1.6;stroke-dasharray:2 4"));
   }
   thick(inside, m, axis, f, s, ranges);
-  if (axis === "speedup") points(inside, m, s);
+  if (isSpeedup) points(inside, m, s);
   strip(svg, s, ranges, m);
   add(line(`M${x(batch)},${box.top - 4}V${box.bottom}`, "stroke:var(--ink);stroke-dasharray:3 3"));
   const value = valueAt(m, axis, f, batch, m.drafts.indexOf(state.k));
   add(dot(x(batch), y(value), 7, "fill:var(--schedule);stroke:var(--page);stroke-width:2.5", `batch ${batch}`));
   add(label(Math.min(Math.max(x(batch), box.left + 26), box.right - 26), 12, `batch ${whole(batch)}`, "note"));
-  if (axis === "speedup") notes(svg, state, f, s);
-  if (axis === "speedup" && box.bottom - y(1) > 22) add(label(box.left + 8, y(1) + 17, "slower", "tick halo", "start"));
+  if (isSpeedup) notes(svg, state, f, s);
+  if (isSpeedup && box.bottom - y(1) > 22) add(label(box.left + 8, y(1) + 17, "slower", "tick halo", "start"));
   for (let tick = 1; tick <= m.end; tick *= 4) add(label(x(tick), box.bottom + 42, whole(tick), "tick"));
   add(label(box.left + wide / 2, box.bottom + 62, "Batch", "tick"));
   return { svg, s };
@@ -184,42 +184,41 @@ function strip(svg, s, ranges, m) {
 
 /** Sweet spot, dip with its cause, the peak after it and break-even, where there is room for them. */
 function notes(svg, state, f, s) {
-  const { m, marks, ranges } = state, taken = [];
+  const { m, marks, ranges } = state, { box, x, y } = s, taken = [];
   const free = (b) => taken.every((o) => b.x2 < o.x1 || b.x1 > o.x2 || b.y2 < o.y1 || b.y1 > o.y2);
   // A note stands where no line runs, or nowhere: its point says the same.
-  const end = Math.log(m.end) || 1, width = s.box.right - s.box.left;
+  const end = Math.log(m.end) || 1, width = box.right - box.left;
   const carried = f[m.drafts.indexOf(m.k)];
   const covers = (b) => {
-    for (let px = Math.max(b.x1, s.box.left); px <= Math.min(b.x2, s.x(m.last)); px += 4) {
-      const batch = Math.exp(((px - s.box.left) / width) * end), [row, share, after] = between(m, batch);
+    for (let px = Math.max(b.x1, box.left); px <= Math.min(b.x2, x(m.last)); px += 4) {
+      const batch = Math.exp(((px - box.left) / width) * end), [row, share, after] = between(m, batch);
       const lines = m.drafts.map((_, i) => i).filter((i) => m.drafts[i]).map((i) => valueAt(m, "speedup", f, batch, i));
       if (m.twin) lines.push(carried * mixed(share, m.twin[row], m.twin[after]));
-      if (lines.some((value) => s.y(value) > b.y1 && s.y(value) < b.y2)) return true;
+      if (lines.some((value) => y(value) > b.y1 && y(value) < b.y2)) return true;
     }
     return false;
   };
-  taken.push({ x1: s.x(state.batch) - 1, x2: s.x(state.batch) + 1, y1: 0, y2: s.box.bottom });
-  if (m.largest < m.end) taken.push({ x1: s.x(Math.max(m.largest, 1)), x2: s.box.right, y1: 0, y2: s.box.top + 20 });
+  taken.push({ x1: x(state.batch) - 1, x2: x(state.batch) + 1, y1: 0, y2: box.bottom }, { x1: box.left, x2: box.left + 180, y1: y(1) + 3, y2: y(1) + 22 });
+  if (m.largest < m.end) taken.push({ x1: x(Math.max(m.largest, 1)), x2: box.right, y1: 0, y2: box.top + 20 });
   const put = (px, py, said, tries) => {
     const wide = said.length * 7, shifts = [0, wide / 2 + 7, -wide / 2 - 7];
-    const rows = [...tries, s.box.top + 14 - py, s.box.bottom - 8 - py, s.box.bottom - 26 - py];
+    const rows = [...tries, box.top + 14 - py, box.bottom - 8 - py, box.bottom - 26 - py];
     for (const [dx, dy] of rows.flatMap((dy) => shifts.map((dx) => [dx, dy]))) {
-      const left = Math.min(Math.max(px + dx - wide / 2, s.box.left + 2), s.box.right - wide), y = py + dy;
+      const left = Math.min(Math.max(px + dx - wide / 2, box.left + 2), box.right - wide), y = py + dy;
       const here = { x1: left - 4, x2: left + wide + 4, y1: y - 12, y2: y + 4 };
-      if (left < s.box.left || y < s.box.top + 8 || y > s.box.bottom - 4 || !free(here) || covers(here)) continue;
+      if (left < box.left || y < box.top + 8 || y > box.bottom - 4 || !free(here) || covers(here)) continue;
       taken.push(here);
       svg.append(line(`M${px},${py}V${dy < 0 ? y + 4 : y - 12}`, "stroke:var(--schedule)"), label(left, y, said, "note halo", "start"));
       break;
     }
     svg.append(dot(px, py, 4, "fill:var(--page);stroke:var(--schedule);stroke-width:2", said));
   };
-  taken.push({ x1: s.box.left, x2: s.box.left + 180, y1: s.y(1) + 3, y2: s.y(1) + 22 });
   const keep = (px, py) => taken.push({ x1: px - 9, x2: px + 9, y1: py - 9, y2: py + 9 });
-  keep(s.x(state.batch), s.y(valueAt(m, "speedup", f, state.batch, m.drafts.indexOf(state.k))));
-  for (const [batch, , value] of [...m.published, ...m.own]) keep(s.x(batch), s.y(value));
+  keep(x(state.batch), y(valueAt(m, "speedup", f, state.batch, m.drafts.indexOf(state.k))));
+  for (const [batch, , value] of [...m.published, ...m.own]) keep(x(batch), y(value));
   const below = [60, 84, 108, 132, 156, 180, -40], above = [-22, -40, -58, -76, 44, 66];
-  const at = (one) => [s.x(one.batch), s.y(one.speedup)];
-  const near = (one) => [...above, s.y(1) - at(one)[1] + 38, ...below];
+  const at = (one) => [x(one.batch), y(one.speedup)];
+  const near = (one) => [...above, y(1) - at(one)[1] + 38, ...below];
   if (marks.sweet) put(...at(marks.sweet), `sweet spot: ${marks.sweet.speedup.toFixed(2)}×, batch ${marks.sweet.batch}`, near(marks.sweet));
   if (marks.dip) {
     const causes = { experts: `drafts load ${percent(marks.dip.grows)} more experts`, cliff: "a kernel switches" };
@@ -228,6 +227,9 @@ function notes(svg, state, f, s) {
   if (marks.peak) put(...at(marks.peak), `second peak: ${marks.peak.speedup.toFixed(2)}×, batch ${marks.peak.batch}`, above);
   if (marks.end) {
     const k = m.drafts.indexOf(ranges[ranges.length - 2].k);
-    put(s.x(marks.end), s.y(valueAt(m, "speedup", f, marks.end, k)), `break-even: batch ${whole(marks.end)}`, above);
+    put(x(marks.end), y(valueAt(m, "speedup", f, marks.end, k)), `break-even: batch ${whole(marks.end)}`, above);
   }
+  const { largest, outcome: { plain_largest } } = m, isFewer = largest < plain_largest;
+  if (largest && largest < m.end) put(x(largest), box.bottom, isFewer ? `${whole(largest)} fit, ${whole(plain_largest)} without drafter` : `${whole(largest)} fit`, [-12, -30]);
+  if (isFewer && plain_largest < m.end) svg.append(dot(x(plain_largest), box.bottom, 4, "fill:var(--page);stroke:var(--faint);stroke-width:2", "without drafter"));
 }
