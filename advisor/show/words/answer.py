@@ -237,7 +237,10 @@ def runs_text(numbers: Sequence[int]) -> str:
     return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
-VERDICT = ("headline", "memory", "range_and_time", "alternative", "slow", "published", "borrowed")
+VERDICT = (
+    *("headline", "memory", "range_and_time", "alternative", "slow"),
+    *("published", "other_drafter", "borrowed"),
+)
 """Slots above the table of K, a line each."""
 BY_BATCH = ("schedule", "pays", "admit")
 
