@@ -120,13 +120,7 @@ def _drafter(row: dict[Any, Any]) -> str:
 
 
 def _domain_curves() -> list[AcceptanceCurve]:
-    content = read_yaml(BY_DOMAIN)["curves"]
-    return [
-        AcceptanceCurve.model_validate(
-            {name: cell for name, cell in each.items() if name != "task"}
-        )
-        for each in content
-    ]
+    return [AcceptanceCurve.model_validate(each) for each in read_yaml(BY_DOMAIN)["curves"]]
 
 
 def _of_curves(curves: Iterable[AcceptanceCurve]) -> Iterator[tuple[object, ...]]:

@@ -15,7 +15,13 @@ from typing import Any, Literal
 import numpy as np
 
 from advisor.answers.advice import HARDLY, Advice, published_here, side_of_range
-from advisor.answers.best_k import MAY_LOSE, BetweenBatches, DraftRow, k_running_at
+from advisor.answers.best_k import (
+    MAY_LOSE,
+    BetweenBatches,
+    DraftRow,
+    interpolate_batches,
+    k_running_at,
+)
 from advisor.answers.by_length import SHORTEST, at_length, by_batch, length_now, lengths_of
 from advisor.answers.engines.config import merged_rows
 from advisor.answers.flags import Flags
@@ -26,10 +32,19 @@ from advisor.answers.summary import (
     on_more_gpus,
     own_half_widths,
     stated_k,
+    stored_curve,
 )
 from advisor.catalog.engines import engines
-from advisor.measured.published import PublishedRun, runs_beside
+from advisor.catalog.hardware import drafter_name
+from advisor.measured.published import (
+    PublishedRun,
+    other_drafters,
+    published_ids,
+    published_lengths,
+    runs_beside,
+)
 from advisor.physics.memory import GIB
+from advisor.predict.scenario import Distance, distance_of
 from advisor.predict.scenario_fields import POOL_FIELDS
 
 KFrom = Literal["model", "own"]
@@ -92,6 +107,20 @@ class Outcome:
     accepted_k: int
     borrowed: str | None
     """Name of the model or drafter whose accepted length stands in."""
+    borrowed_from: Distance | None
+    """How far that lies from the model and drafter."""
+    length_n: int
+    """Published accepted lengths of this model and drafter at `accepted_k`; of the scenario's kind
+    of text where it names one that was measured."""
+    length_low: float | None
+    length_high: float | None
+    length_task: str | None
+    """Kind of text that these are of, where only such count."""
+    length_place: int | None
+    """-1 where the user's own length lies below all of them, 1 where it lies above, else 0. None
+    without a length of the user's own."""
+    length_ceiling: int
+    """Tokens that a round at `accepted_k` emits at most. [tokens]"""
     below_length: float | None
     """Accepted length below which the configuration runs `below_k` at this batch. [tokens]"""
     below_k: int | None
@@ -173,6 +202,12 @@ class Outcome:
     here_high: float | None
     here_outside: int
     """-1 where all of them lie below the range, 1 where all lie above it, else 0."""
+    other_drafter: str | None
+    """Name of another drafter whose published runs of this setup gained clearly more (CLEARLY)."""
+    other_n: int
+    """Those runs."""
+    other_low: float | None
+    other_high: float | None
     own_n: int
     """Speedups that the user measured with this setup."""
     own_here: float | None
@@ -207,6 +242,9 @@ class Outcome:
 
 
 FACTS = frozenset(field.name for field in fields(Outcome))
+CLEARLY = 1.1
+"""Choice of this project: published runs of another drafter gain clearly more where their median is
+this many times the drafter's own at the same batches. [-]"""
 NEAR = 0.005
 """Difference of two speedups that two decimals hide. [-]"""
 SPARE = 4
@@ -239,6 +277,16 @@ FLAGS: Flags = {
     "kept": ("k", "!=", "best_alone"),
     "kept_slower": ("alone_gain", ">=", 0.0005),
     "borrowed": ("borrowed", "known", None),
+    "of_family": ("borrowed_from", "==", "family"),
+    "of_drafter": ("borrowed_from", "==", "drafter"),
+    "of_kind": ("borrowed_from", "==", "kind"),
+    "lengths": ("length_n", ">", 0),
+    "lengths_one": ("length_n", "==", 1),
+    "lengths_of_task": ("length_task", "known", None),
+    "length_below": ("length_place", "==", -1),
+    "placed": ("length_place", "known", None),
+    "length_above": ("length_place", "==", 1),
+    "other_drafter": ("other_drafter", "known", None),
     "memory_end": ("end_is_memory", "==", True),
     "pays_nowhere": ("pays_to", "==", 0),
     "stops_paying": ("pays_to", "known", None),
@@ -431,10 +479,31 @@ def _time_facts(advice: Advice, rows: Mapping[int, DraftRow], tried: DraftRow) -
 
 
 def _length_facts(advice: Advice) -> dict[str, Any]:
+    setup = advice.setup
+    k = stated_k(advice)
+    length = length_now(advice) if len(advice.drafts) > 1 else None
+    curve = stored_curve(advice.scenario)
+    borrowed = borrowed_from(advice) or None
+    _, model_id = published_ids(advice.scenario)
+    known = [each for each in published_lengths(model_id, setup.drafter.id) if each.n_draft == k]
+    of_task = [each for each in known if each.task == advice.scenario.task]
+    lengths = [each.accepted_length for each in of_task or known]
+    place = None
+    if length is not None and curve is None and lengths:
+        place = int(length > max(lengths)) - int(length < min(lengths))
     return {
-        "accepted_length": length_now(advice) if len(advice.drafts) > 1 else None,
-        "accepted_k": stated_k(advice),
-        "borrowed": borrowed_from(advice) or None,
+        "accepted_length": length,
+        "accepted_k": k,
+        "borrowed": borrowed,
+        "borrowed_from": None
+        if curve is None or borrowed is None
+        else distance_of(curve, setup.architecture.id, setup.drafter.id),
+        "length_n": len(lengths),
+        "length_low": min(lengths, default=None),
+        "length_high": max(lengths, default=None),
+        "length_task": advice.scenario.task if of_task else None,
+        "length_place": place,
+        "length_ceiling": k + 1,
     }
 
 
@@ -557,9 +626,39 @@ def _published_facts(advice: Advice) -> dict[str, Any]:
         "here_n": len(here),
         **_ends("here", here),
         "here_outside": here_sides.pop() if len(here_sides) == 1 else 0,
+        **_other_facts(advice, runs),
     }
 
 
-def _ends(name: str, runs: list[PublishedRun] | tuple[PublishedRun, ...]) -> dict[str, Any]:
+def _other_facts(advice: Advice, runs: Sequence[PublishedRun]) -> dict[str, Any]:
+    """The drafter whose published runs gained most, where that is clearly more than this one's."""
+    gains = {
+        drafter_id: (_gain_over(advice, runs, other), other)
+        for drafter_id, other in other_drafters(advice.scenario, advice.setup.placement.gpus)
+        if len(advice.drafts) > 1
+    }
+    drafter_id = max(gains, key=lambda each: gains[each][0], default="")
+    gain, other = gains.get(drafter_id, (0.0, ()))
+    clear = other if gain >= CLEARLY else ()
+    name = drafter_name(drafter_id) if clear else None
+    return {"other_drafter": name, "other_n": len(clear), **_ends("other", clear)}
+
+
+def _gain_over(
+    advice: Advice, runs: Sequence[PublishedRun], other: Sequence[PublishedRun]
+) -> float:
+    """Median of other runs' speedups over those of `runs` at the same batch, over what is predicted
+    where there are none. [-]"""
+    curve = advice.curve
+    at = np.clip([run.batch_size for run in other], curve.batches[0], curve.batches[-1])
+    predicted = interpolate_batches(curve.batches, curve.speedup, at).max(axis=1)
+    ratios = []
+    for run, speedup in zip(other, predicted, strict=True):
+        same_batch = [each.speedup for each in runs if each.batch_size == run.batch_size]
+        ratios.append(run.speedup / np.median(same_batch or [speedup]))
+    return float(np.median(ratios))
+
+
+def _ends(name: str, runs: Sequence[PublishedRun]) -> dict[str, Any]:
     speedups = [run.speedup for run in runs]
     return {f"{name}_low": min(speedups, default=None), f"{name}_high": max(speedups, default=None)}

@@ -462,6 +462,8 @@ class MtpSupport(Frozen):
     there."""
     multi_layer: tuple[str, ...] = ()
     """Those that it drafts with by one worker per module."""
+    assistants: tuple[str, ...] = ()
+    """Those whose assistant, a checkpoint of its own, it loads as the module."""
     source: str = Field(min_length=3)
 
 

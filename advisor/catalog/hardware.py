@@ -435,5 +435,10 @@ def drafter_name(drafter: Drafter | str) -> str:
 
 
 def own_drafter(model_id: str) -> str | None:
-    """Id `mtp` where a shipped model has a draft module of its own, else None."""
-    return "mtp" if model_id in model_ids() and load_model(model_id).mtp_modules else None
+    """Id of the drafter that ships with a shipped model or that its recipe names. None without
+    one."""
+    if model_id not in model_ids():
+        return None
+    if (drafter := model_profile(model_id).drafter) is not None:
+        return drafter.id
+    return "mtp" if load_model(model_id).mtp_modules else None

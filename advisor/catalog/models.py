@@ -150,7 +150,26 @@ def _from_profile(profile: "ModelProfile") -> Architecture:
     }
     if profile.weight_dtypes is not None:
         changes["dtypes"] = profile.weight_dtypes
+    if profile.drafter is not None and profile.drafter.config is not None:
+        changes["assistant"] = _assistant(profile.drafter, profile.drafter.config, architecture)
     return architecture.model_copy(update=changes)
+
+
+def _assistant(
+    drafter: "ModelDrafter", config: Mapping[str, Any], target: Architecture
+) -> Architecture:
+    """The layers of an assistant, with the products that take the target's hidden state and
+    embedding in and give a hidden state back."""
+    layers = architecture_from_config(config, drafter.checkpoint, published=True)
+    products = 3 * layers.hidden_size * target.hidden_size
+    return layers.model_copy(
+        update={
+            "id": short_name(drafter.checkpoint),
+            "name": short_name(drafter.checkpoint),
+            "extra_params": layers.extra_params + products,
+            "sources": (drafter.source,),
+        }
+    )
 
 
 def own_model(
@@ -179,7 +198,9 @@ def own_model(
         f"the configuration given; its dimensions are those of {shipped.name}, whose releases and "
         "routing count"
     )
-    return architecture.model_copy(update={"id": shipped.id, "sources": (origin,)})
+    return architecture.model_copy(
+        update={"id": shipped.id, "sources": (origin,), "assistant": shipped.assistant}
+    )
 
 
 def config_digest(text: str) -> str:
@@ -288,6 +309,20 @@ class PublishedFormat(Frozen):
     source: str = Field(min_length=3)
 
 
+class ModelDrafter(Frozen):
+    """Drafter that ships with a model or that its recipe names, where its configuration does not
+    say so."""
+
+    id: str
+    """A drafter of profiles/drafters."""
+    checkpoint: str = ""
+    """Repository of the drafter, where it is no part of the model's."""
+    config: dict[str, Any] | None = None
+    """Keys of that repository's config.json: an assistant's, whose layers read the model's
+    cache."""
+    source: str = Field(min_length=3)
+
+
 class ModelProfile(Frozen):
     """One file of profiles/models."""
 
@@ -311,6 +346,7 @@ class ModelProfile(Frozen):
     published: PublishedSize
     published_formats: tuple[PublishedFormat, ...] = ()
     """Quantised releases, the newest last."""
+    drafter: ModelDrafter | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -318,6 +354,12 @@ class ModelProfile(Frozen):
 def model_ids() -> tuple[str, ...]:
     """Ids of all shipped profiles, sorted. Lists the folder; reads no file."""
     return tuple(sorted(path.stem for path in PROFILE_FOLDER.glob("*.json")))
+
+
+def family_of(model_id: str) -> str:
+    """The series that a model's id begins with, its version apart: `qwen` of `qwen3.5-35b-a3b`."""
+    letters = re.match("[a-z]+", model_id)
+    return letters[0] if letters else model_id
 
 
 def model_profile(model_id: str) -> ModelProfile:

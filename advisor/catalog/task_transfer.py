@@ -17,8 +17,8 @@ from pydantic import Field
 from advisor.physics.acceptance import (
     Acceptance,
     acceptance_curve,
-    acceptance_curves,
     accepted_length,
+    every_curve,
     solve_alpha,
 )
 from advisor.prediction import BAND_SIGMAS, AdvisorError, Array, Frozen
@@ -153,7 +153,7 @@ def curve_on_task(given: str, task: Task | None) -> str:
         return given
     alike = [
         other.id
-        for other in acceptance_curves(curve.model_id, curve.drafter_id)
+        for other in every_curve(curve.model_id, curve.drafter_id)
         if task_of(other.dataset) == task
         and (other.checkpoint, other.reasoning) == (curve.checkpoint, curve.reasoning)
     ]

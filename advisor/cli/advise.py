@@ -186,6 +186,7 @@ def _print_more(advice: Advice, facts: Mapping[str, Any], goal: str) -> None:
     _print_next(steps, goal)
     click.echo()
     out.say(accepted_length_text(advice.setup))
+    out.say(BOOK.say("length_range", facts))
     out.say(f"Routing: {advice.setup.routing_because.rstrip('.')}.")
 
 

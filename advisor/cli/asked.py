@@ -484,16 +484,16 @@ def scenario_words(
         ):
             continue
         if name == "acceptance":
-            kind = (
-                "--accepted-length"
-                if "@" in value
-                else "--acceptance-preset"
-                if value[0].isalpha()
-                else "--acceptance"
-            )
-            flags = {kind}
+            flags = {acceptance_option(value)}
         words += [flags.pop(), str(value)]
     return words
+
+
+def acceptance_option(acceptance: str) -> str:
+    """The option that takes an acceptance as a scenario holds it."""
+    if "@" in acceptance:
+        return "--accepted-length"
+    return "--acceptance-preset" if acceptance[0].isalpha() else "--acceptance"
 
 
 def _word(value: Any) -> str:

@@ -48,7 +48,7 @@ from advisor.measured.ingest.traces import LayerCounts, layer_counts, read_trace
 from advisor.measured.measurements import sweeps
 from advisor.measured.store_build import build as build_store
 from advisor.measured.store_build import status as store_status
-from advisor.physics.acceptance import AcceptanceCurve, acceptance_curves
+from advisor.physics.acceptance import AcceptanceCurve, every_curve
 from advisor.physics.architecture import attention_share_of_active, parameter_counts, weight_bytes
 from advisor.physics.draft import drafter_ids, load_drafter
 from advisor.physics.expert_loads import Traffic, traffic_of_trace
@@ -263,7 +263,7 @@ def presets(as_json: bool) -> None:
     """List drafters, measured acceptance curves and routing presets, with the ids that the options
     take."""
     drafters = [load_drafter(name) for name in drafter_ids()]
-    curves = acceptance_curves()
+    curves = every_curve()
     routing = [load_routing_preset(name) for name in routing_preset_ids()]
     if as_json:
         out.print_json(

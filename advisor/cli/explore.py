@@ -16,8 +16,10 @@ from advisor.answers.explore.cells import (
     SETTINGS,
     context_map,
 )
+from advisor.answers.explore.drafters import DRAFTERS, drafters_beside, known_length
 from advisor.answers.explore.grid import SweepPlan, load_plan, read_plan
 from advisor.answers.summary import on_more_gpus
+from advisor.catalog.hardware import drafter_name
 from advisor.catalog.models import model_ids, resolve_model_name
 from advisor.cli import asked, example_of
 from advisor.cli import output as out
@@ -84,8 +86,8 @@ class _ExploreCommand(asked.ScenarioCommand):
     multiple=True,
     metavar="FIELD=VALUES",
     help="Values of a field or option, comma-separated, e.g. engine=vllm,sglang; repeat. Context "
-    "and batch alone show "
-    "where speculation turns, and take usual values where none are given.",
+    "and batch alone show where speculation turns, drafter alone each with its own accepted length; "
+    "they take usual values where none are given.",
 )
 @out.path_option("--plan", help="YAML of fields and values (docs/sweeps.md).")
 @out.path_option("--output", "-o", help="Folder for all rows as Parquet; a stopped run continues.")
@@ -144,6 +146,7 @@ def explore(ctx: click.Context, *, csv_file: Path | None, as_json: bool, **optio
     \b
     explore qwen3-30b-a3b --gpus 1xH200 --vary batch=1,16,64 --vary engine=vllm,sglang
     explore deepseek-v3 --gpus 8xH200 --vary context=4k,32k,128k
+    explore gpt-oss-20b --gpus 1xB200 --vary drafter
     explore --models all --gpus 8xH200 --users 64 --max-tpot-ms 20
     explore gpt-oss-20b gpt-oss-120b --gpus 1xH200
 
@@ -201,16 +204,21 @@ def _vary(
             and not (to_files or csv_file)
         )
         keeps_gpus = "n_gpus" in asked.typed_names(ctx)
-        scenario = _base(ctx, varied, varied.keys() - _MAPPED.keys() if is_map else varied.keys())
+        usual = _MAPPED.keys() if is_map else {"drafter_id"}
+        scenario = _base(ctx, varied, varied.keys() - usual)
         if is_map:
             _map(scenario, varied, as_json)
+            return
+        if varied.keys() == {"drafter_id"} and not (places or to_files):
+            _drafters(scenario, varied["drafter_id"], csv_file, as_json)
             return
         plan = _plan(scenario, varied, places, keeps_gpus, to_files)
     if to_files:
         _to_files(plan, options, as_json)
         return
     best = _show_rows(plan, csv_file, as_json)
-    if best is not None and file is None and best["fits"].any():
+    several_drafters = len({case.get("drafter_id") for case in plan.cases}) > 1
+    if best is not None and file is None and best["fits"].any() and not several_drafters:
         out.print_next(
             {"its row of most tokens/s per GPU": _words_of(plan, best, placed=bool(places))}
         )
@@ -294,7 +302,8 @@ def _varied(texts: Sequence[str]) -> dict[str, tuple[Any, ...]]:
             raise AdvisorError("--vary model: rank models with --models, or name two to four")
         if name == "batch_size" and values:
             out.whole_numbers(f"--vary {typed}", values)
-        listed: Iterable[Any] = values.split(",") if values else _MAPPED.get(name, ())
+        usual = _MAPPED | {"drafter_id": DRAFTERS}
+        listed: Iterable[Any] = values.split(",") if values else usual.get(name, ())
         if name.endswith("_tokens") and values:
             try:
                 listed = [token_count(each) for each in values.split(",")]
@@ -317,12 +326,6 @@ def _base(ctx: click.Context, varied: Mapping[str, tuple[Any, ...]], once: Set[s
     (asked.spell_out_gpus if varied.keys() & _PLACED else asked.place_gpus)(ctx)
     if twice := _typed(ctx, once):
         raise AdvisorError(f"{twice[0]} is given and varied; leave one out")
-    if "drafter_id" in varied and not _typed(
-        ctx, {"accepted_length", "acceptance", "acceptance_preset"}
-    ):
-        raise AdvisorError(
-            "--vary drafter needs --accepted-length X@K: what is known differs by drafter"
-        )
     if "hardware_id" in varied:
         ctx.params["hardware_id"] = varied["hardware_id"][0]
     return asked.scenario_asked(ctx)
@@ -349,7 +352,10 @@ def _plan(
             f"{FIELDS[private[0]].flags[0].name} is not written to files; leave --output out"
         )
     axes = {name: values for name, values in varied.items() if name != "batch_size"}
-    cases = tuple({**base, **place} for place in places) or (base,)
+    drafts = [_with_length(scenario, name) for name in axes.pop("drafter_id", ())]
+    cases = tuple(
+        {**base, **place, **draft} for place in places or ({},) for draft in drafts or ({},)
+    )
     if places and "hardware_id" in documents:
         documents.pop("hardware_id")
     plan = SweepPlan(cases, axes, varied.get("batch_size", (scenario.batch_size,)))
@@ -358,6 +364,48 @@ def _plan(
             documents[name] | {name: text} if name in documents else own_fields(name, text, Path())
         )
     )
+
+
+def _with_length(scenario: Scenario, drafter_id: str) -> dict[str, Any]:
+    """A drafter with its own accepted length. Raises AdvisorError where none is known."""
+    if (length := known_length(scenario, drafter_id)) is None:
+        raise AdvisorError(
+            f"no accepted length of {drafter_name(drafter_id)} was measured; give one with "
+            f"--drafter {drafter_id} --accepted-length X@K"
+        )
+    return {"drafter_id": drafter_id, "acceptance": length.acceptance}
+
+
+_NEAR = ("own", "runs", "given", "family")
+"""Origins of an accepted length with which a drafter may be recommended."""
+
+
+def _drafters(
+    scenario: Scenario, drafters: Sequence[str], csv_file: Path | None, as_json: bool
+) -> None:
+    """Drafters side by side, each with its own accepted length."""
+    from advisor.show.words.drafters import drafter_table, refused_texts
+
+    rows = drafters_beside(scenario, drafters)
+    table = drafter_table(rows)
+    if csv_file is not None:
+        out.write_file(csv_file, table.csv())
+    if as_json:
+        refused = refused_texts(rows)
+        out.print_json({"scenario": scenario, "drafters": table.records(), "refused": refused})
+        return
+    out.print_table(table)
+    out.print_labelled("not possible", refused_texts(rows))
+    gains = {
+        (row.figures.speedup, row.drafter, row.length.acceptance)
+        for row in rows
+        if row.figures is not None and row.length is not None and row.length.known_from in _NEAR
+    }
+    if gains:
+        _, drafter_id, length = max(gains)
+        words = ["advise", *asked.typed_words("drafter_id", *asked.ACCEPTANCE)]
+        words += ["--drafter", drafter_id, asked.acceptance_option(length), length]
+        out.print_next({"the one that gains most": words})
 
 
 def _to_files(plan: SweepPlan, options: Mapping[str, Any], as_json: bool) -> None:

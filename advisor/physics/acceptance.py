@@ -9,6 +9,7 @@ References
 
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -185,24 +186,44 @@ def solve_alpha(accepted_length: ArrayLike, n_draft: ArrayLike) -> Array:
 def acceptance_curves(
     model_id: str | None = None, drafter_id: str | None = None
 ) -> list[AcceptanceCurve]:
-    """All measured curves, or those of one model and/or drafter, in the order of the file."""
+    """Curves of different heads, or those of one model and/or drafter, in the order of the file.
+
+    What holds of other heads is read off these alone.
+    """
+    return _of(_curves("curves").values(), model_id, drafter_id)
+
+
+def every_curve(
+    model_id: str | None = None, drafter_id: str | None = None
+) -> list[AcceptanceCurve]:
+    """Curves of different heads, then those that speak of their own model and its family alone."""
+    curves = (curve for file in _FILES for curve in _curves(file).values())
+    return _of(curves, model_id, drafter_id)
+
+
+def _of(
+    curves: Iterable[AcceptanceCurve], model_id: str | None, drafter_id: str | None
+) -> list[AcceptanceCurve]:
     return [
         curve
-        for curve in _curves().values()
+        for curve in curves
         if model_id in (None, curve.model_id) and drafter_id in (None, curve.drafter_id)
     ]
 
 
 def acceptance_curve(curve_id: str) -> AcceptanceCurve | None:
     """The measured curve of an id. None for a user's own numbers."""
-    return _curves().get(curve_id)
+    if not curve_id[:1].isalpha():  # numbers, which no file need be read for
+        return None
+    return next((curves[curve_id] for curves in map(_curves, _FILES) if curve_id in curves), None)
 
 
 def load_acceptance_curve(curve_id: str) -> AcceptanceCurve:
     """The measured curve `curve_id`. Raises AdvisorError with close matches when there is none."""
-    if curve_id not in _curves():
-        raise unknown_id(curve_id, "measured acceptance curves", list(_curves()), _GRAMMAR)
-    return _curves()[curve_id]
+    if (curve := acceptance_curve(curve_id)) is None:
+        known = [each.id for each in every_curve()]
+        raise unknown_id(curve_id, "measured acceptance curves", known, _GRAMMAR)
+    return curve
 
 
 @lru_cache(maxsize=256)
@@ -339,9 +360,13 @@ def extrapolation_spread() -> ExtrapolationSpread:
     return ExtrapolationSpread(**edges, n_pairs=slope.size, n_curves=len(curves))
 
 
-@lru_cache(maxsize=1)
-def _curves() -> dict[str, AcceptanceCurve]:
-    path = PROFILES / "drafters" / "acceptance" / "curves.yaml"
+_FILES = ("curves", "publishers", "by_domain")
+"""Of profiles/drafters/acceptance; the first holds curves of different heads."""
+
+
+@lru_cache(maxsize=len(_FILES))
+def _curves(file: str) -> dict[str, AcceptanceCurve]:
+    path = PROFILES / "drafters" / "acceptance" / f"{file}.yaml"
     return {curve.id: curve for curve in read_profile(path, _CurveFile).curves}
 
 

@@ -151,6 +151,9 @@ class Architecture(Frozen):
     mtp_modules: int = Field(default=0, ge=0)
     mtp_block: MtpBlock | None = None
     """What one of them is made of; None: of the target's own attention and feed-forward block."""
+    assistant: "Architecture | None" = None
+    """A checkpoint of its own that engines load as the multi-token-prediction module: its layers
+    read the target's cache and keep none (Gemma 4)."""
     dtypes: WeightDtypes = WeightDtypes()
     kv_cache_dtype: CacheDtype | None = None
     """Format of the KV cache that the checkpoint names, None where it names none; a scenario says

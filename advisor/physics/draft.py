@@ -31,8 +31,8 @@ class Drafter(Frozen):
 
     eagle: K passes of one dense transformer layer of the target's width and a (reduced) LM head.
     mtp: K passes of one of the target's own layers (MoE where the target is) and the target's LM
-    head. draft_model: K steps of `draft_model_id`. ngram: no device time. parallel: one pass
-    proposes all K tokens.
+    head, or of its assistant. draft_model: K steps of `draft_model_id`. ngram: no device time.
+    parallel: one pass proposes all K tokens.
     """
 
     id: str
@@ -204,6 +204,8 @@ def draft_time(
 
 
 def _mtp_module(target: Architecture) -> Architecture:
+    if target.assistant is not None:
+        return target.assistant
     if target.mtp_modules < 1:
         raise AdvisorError(
             f"{target.name} has no multi-token-prediction module; choose another drafter, e.g. "

@@ -204,8 +204,6 @@ def prompt_beside(setup: Setup, batch: Array, with_s: Array, without_s: Array) -
         with_s = with_s + outside
     # A token attends to the prefix too, which attended to itself once for all.
     attention_flops = _attention_flops(setup, whole) - _attention_flops(setup, whole - length)
-    # A token attends to the prefix too, which attended to itself once for all.
-    attention_flops = _attention_flops(setup, whole) - _attention_flops(setup, whole - length)
     first_step_s = outside + plain["attention"] if joined else np.zeros_like(batch)
     return Prompt(
         input_tokens=length,

@@ -22,6 +22,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import parse_qsl, urlencode
@@ -34,6 +35,7 @@ from advisor.catalog.engines import is_release, stated_sizes
 from advisor.catalog.hardware import drafter_name, model_name, own_drafter
 from advisor.catalog.models import (
     checkpoint_name,
+    family_of,
     load_model,
     model_ids,
     other_checkpoint,
@@ -42,7 +44,8 @@ from advisor.catalog.models import (
     stored_format,
     unknown_model,
 )
-from advisor.physics.acceptance import acceptance_curve, acceptance_curves
+from advisor.physics.acceptance import AcceptanceCurve, acceptance_curve, every_curve
+from advisor.physics.draft import load_drafter
 from advisor.predict.plain_sweep import parse_sweep
 from advisor.predict.scenario_fields import (
     DOCUMENTS,
@@ -62,9 +65,26 @@ START_ACCEPTANCE = "gpt-oss-20b-eagle3-mt-bench"
 
 
 def usual_drafter(model_id: str) -> str:
-    """The model's own draft module where it has one, else the drafter that most models have a head
-    for."""
+    """The drafter that ships with the model or stands in its recipe.
+
+    Without one, that which most models have a head for.
+    """
     return own_drafter(model_id) or str(FIELDS["drafter_id"].default)
+
+
+Distance = Literal["own", "family", "drafter", "kind", "other"]
+"""From a model and drafter to a measured curve: of both; of the drafter with a model of the family;
+of the drafter with another model; of another drafter of its kind; of none such."""
+
+
+def distance_of(curve: AcceptanceCurve, model_id: str, drafter_id: str) -> Distance:
+    """Distance of a curve from the model and drafter that it is used for."""
+    if curve.drafter_id == drafter_id:
+        if curve.model_id == model_id:
+            return "own"
+        return "family" if family_of(curve.model_id) == family_of(model_id) else "drafter"
+    kinds = {load_drafter(each).kind for each in (curve.drafter_id, drafter_id)}
+    return "kind" if len(kinds) == 1 else "other"
 
 
 def nearest_acceptance(model_id: str, drafter_id: str, current: str = START_ACCEPTANCE) -> str:
@@ -72,31 +92,46 @@ def nearest_acceptance(model_id: str, drafter_id: str, current: str = START_ACCE
 
     It is `current` when that is the user's own numbers or as near.
 
-    Near: measured with this model and drafter, else with this drafter, else any.
+    Near: measured with this drafter, else with one of its kind; of those with this model, else in
+    its family, the closest name first. A drafter of a kind that was never measured keeps `current`.
     """
-    curves = {curve.id: curve for curve in acceptance_curves()}
+    curves = {curve.id: curve for curve in every_curve()}
     if current not in curves:
         return current
+    kind = load_drafter(drafter_id).kind
+    near = [curve for curve in curves.values() if curve.drafter_id == drafter_id] or [
+        curve for curve in curves.values() if load_drafter(curve.drafter_id).kind == kind
+    ]
+    if not near:
+        return current
 
-    def nearness(curve_id: str) -> tuple[bool, bool]:
-        same_drafter = curves[curve_id].drafter_id == drafter_id
-        return same_drafter and curves[curve_id].model_id == model_id, same_drafter
+    def nearness(curve: AcceptanceCurve) -> tuple[bool, int]:
+        same_family = family_of(curve.model_id) == family_of(model_id)
+        pairs = zip(curve.model_id, model_id, strict=False)
+        shared = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
+        return curve.model_id == model_id, shared if same_family else 0
 
-    best = max(curves, key=nearness)
-    return best if nearness(best) > nearness(current) else current
+    best = max(near, key=nearness)
+    is_as_near = curves[current] in near and nearness(curves[current]) == nearness(best)
+    return current if is_as_near else best.id
+
+
+_ORIGINS: dict[Distance, str] = {
+    "own": "measured",
+    "family": "borrowed in the family: measured",
+    "drafter": "borrowed from another family: measured",
+    "kind": "borrowed from another drafter of its kind: measured",
+    "other": "borrowed from another kind of drafter: measured",
+}
 
 
 def acceptance_origin(acceptance: str, model_id: str, drafter_id: str) -> str:
-    """Model and drafter of a measured acceptance curve, borrowed where they are others. Empty for
-    numbers."""
+    """Model and drafter of a measured acceptance curve, borrowed where they are others, and how
+    far. Empty for numbers."""
     curve = acceptance_curve(acceptance)
     if curve is None:
         return ""
-    how = (
-        "measured"
-        if (curve.model_id, curve.drafter_id) == (model_id, drafter_id)
-        else "borrowed: measured"
-    )
+    how = _ORIGINS[distance_of(curve, model_id, drafter_id)]
     checkpoint = curve.checkpoint or model_name(curve.model_id)
     drafter = drafter_name(curve.drafter_id).replace("Own", "its own")
     return f"{how} with {checkpoint} and {drafter} on {curve.dataset}"

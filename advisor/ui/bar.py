@@ -34,7 +34,7 @@ from advisor.catalog.hardware import (
 )
 from advisor.catalog.hf.fields import MAX_FILE_BYTES
 from advisor.catalog.models import model_ids, resolve_model_name
-from advisor.physics.acceptance import acceptance_curve, acceptance_curves
+from advisor.physics.acceptance import acceptance_curve, every_curve
 from advisor.physics.hardware import USUAL_NODE, Hardware, gpus_of_node, load_hardware
 from advisor.predict.field_rows import FieldRow, FieldSection
 from advisor.predict.load import load_setup
@@ -211,7 +211,7 @@ def widget(
 
 def _acceptance(**widget_options: Any) -> Any:
     """A measured curve, or chances of acceptance of the user's own."""
-    curves = [curve.id for curve in acceptance_curves()]
+    curves = [curve.id for curve in every_curve()]
     acceptance = st.session_state["acceptance"]
     typed_values = [acceptance] if acceptance and acceptance not in curves else []
     return st.selectbox(

@@ -104,13 +104,15 @@ def choose_model(model_id: str) -> None:
 
 
 def follow_model() -> None:
-    """Another model: its own draft module where it has one, and the acceptance measured with it."""
+    """Another model: the drafter that ships with it where one does, and the acceptance measured
+    with it."""
     now = st.session_state
     forget(POOL_FIELDS)
+    before = str((_VALUES.result or now)["model_id"])
     module = own_drafter(now["model_id"])
     if module is not None:
         now["drafter_id"] = module
-    elif now["drafter_id"] == "mtp" and now["model_id"] not in own_models():
+    elif now["drafter_id"] in ("mtp", own_drafter(before)) and now["model_id"] not in own_models():
         now["drafter_id"] = str(FIELDS["drafter_id"].default)
     follow_drafter()
 

@@ -99,3 +99,20 @@ def test_a_speedup_inside_its_range_is_not_outside_and_the_baseline_is() -> None
     times = (verdict.baseline_s, verdict.baseline_predicted_s)
     assert times == pytest.approx((0.0051, 0.0103), abs=1e-4)
     assert verdict.baseline_s < verdict.baseline_low_s
+
+
+def test_an_assistant_that_shares_the_targets_cache_is_predicted_as_mtp() -> None:
+    found = of_cases(
+        "c07_gemma4_mtp.csv",
+        hardware_id="l40s",
+        gpu_count="1",
+        model_id="gemma-4-26b-a4b",
+        weight_dtype="fp8",
+        engine="vllm",
+        drafter="mtp",
+    )
+    verdict = found.verdict
+    assert (verdict.case, verdict.quantity, verdict.refusal) == ("slower", "round", None)
+    assert verdict.measured == pytest.approx(2.27 / 69.4)
+    assert len(found.comparisons) == 4
+    assert {each.recommended.n_draft for _, each in found.comparisons} == {2, 4}

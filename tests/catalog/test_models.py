@@ -24,7 +24,7 @@ from advisor.catalog.models import (
     short_name,
     with_quantisation_file,
 )
-from advisor.physics.architecture import parameter_counts
+from advisor.physics.architecture import kv_bytes, parameter_counts
 from advisor.prediction import AdvisorError
 from tests.catalog.formats import formats_from_config
 from tests.golden.sentences import Golden
@@ -395,3 +395,13 @@ def test_the_short_name_leaves_out_organisations_folders_and_hashes() -> None:
     assert short_name("models--org--Name-7B/snapshots/0123abcd/config.json") == "Name-7B"
     assert short_name("C:\\models\\Name-7B\\main") == "Name-7B"
     assert short_name("0123abcd") == "0123abcd"
+
+
+def test_an_assistant_has_the_bytes_of_its_checkpoint_and_keeps_no_cache() -> None:
+    """google/gemma-4-26B-A4B-it-assistant: 839,427,840 bytes in bf16, its norms among them."""
+    assistant = models.load_model("gemma-4-26b-a4b").assistant
+    assert assistant is not None
+    assert 2 * parameter_counts(assistant).total == pytest.approx(839_427_840, rel=1e-4)
+    assert sum(mixer.count for mixer in assistant.mixers) == 4
+    assert all(mixer.shares_cache for mixer in assistant.mixers)
+    assert float(kv_bytes(assistant, 4096)) == 0.0

@@ -202,7 +202,24 @@ def test_the_example_of_the_refusal_works(run: Run) -> None:
 
 def test_one_instance_spans_the_gpus_of_a_node() -> None:
     assert [usual_tensor_parallel(gpus, 8) for gpus in (1, 4, 8, 16, 12)] == [1, 4, 8, 8, 4]
-    assert (usual_drafter("deepseek-v3"), usual_drafter("qwen3-30b-a3b")) == ("mtp", "eagle3")
+
+
+@pytest.mark.parametrize(
+    ("model_id", "drafter_id"),
+    [
+        ("deepseek-v3", "mtp"),
+        ("qwen3.5-35b-a3b", "mtp"),
+        ("gemma-4-26b-a4b", "mtp"),
+        ("kimi-k3", "dspark"),
+        ("deepseek-v4.1-flash", "dspark"),
+        ("gpt-oss-20b", "eagle3"),
+        ("qwen3-30b-a3b", "eagle3"),
+    ],
+)
+def test_the_usual_drafter_ships_with_the_model_or_stands_in_its_recipe(
+    model_id: str, drafter_id: str
+) -> None:
+    assert usual_drafter(model_id) == drafter_id
 
 
 ANSWERED = [

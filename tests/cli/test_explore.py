@@ -325,3 +325,30 @@ def test_an_accelerator_is_said_once(run: Run) -> None:
     ):
         status, _, said = run("explore", "deepseek-v3", *typed)
         assert (status, "--gpus" in said) == (2, True)
+
+
+def test_drafters_stand_side_by_side_and_the_one_that_gains_most_is_asked_next(run: Run) -> None:
+    words = ("explore", "gpt-oss-20b", "--gpus", "1xB200", "--batch", "8", "--vary")
+    status, out, _ = run(*words, "drafter", "--json")
+    assert status == 0
+    answer = json.loads(out)
+    drafters = {row["drafter"]: row for row in answer["drafters"]}
+    assert drafters["p-eagle"]["acceptance"] == "gpt-oss-20b-p-eagle-mt-bench"
+    assert drafters["p-eagle"]["speedup"] > drafters["eagle3"]["speedup"] > 1.0
+    assert drafters["ngram"]["speedup"] is None
+    assert len(answer["refused"]) == 1
+    _, shown, _ = run(*words, "drafter=eagle3,p-eagle")
+    following = next_of(shown)
+    assert "p-eagle" in following
+    assert run(*following[following.index("advise") :])[0] == 0
+
+
+def test_drafters_of_a_grid_keep_their_own_lengths(run: Run) -> None:
+    words = ("explore", "gpt-oss-20b", "--gpus", "1xB200", "--vary", "batch=1,8", "--json")
+    status, out, _ = run(*words, "--vary", "drafter=eagle3,p-eagle")
+    assert status == 0
+    lengths = {(row["drafter_id"], row["acceptance"]) for row in json.loads(out)}
+    assert lengths == {
+        ("eagle3", "gpt-oss-20b-eagle3-mt-bench"),
+        ("p-eagle", "gpt-oss-20b-p-eagle-mt-bench"),
+    }

@@ -166,3 +166,11 @@ def test_pieces_of_names_find_ids_and_names() -> None:
         "gpt-oss-120b",
         "mixtral-8x7b",
     }
+
+
+def test_drafters_stand_side_by_side_each_with_its_own_length() -> None:
+    test = opened("serve", "Explore", explore_as="Drafters", model_id="gpt-oss-20b")
+    assert not test.exception
+    shown = next(one.value for one in test.dataframe if "Length from" in one.value)
+    assert list(shown["Drafter"])[:2] == ["EAGLE-3", "P-EAGLE"]
+    assert set(shown["Length from"][:2]) == {"measured with it"}

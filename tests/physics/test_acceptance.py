@@ -304,7 +304,7 @@ def test_the_band_of_a_list_grows_beyond_its_last_probability():
 def test_a_held_length_may_have_grown_as_one_alpha_says(monkeypatch: pytest.MonkeyPatch):
     """Measured to K = 3 at half accepted: 1.875 is held at K = 7, where one alpha gives 255/128."""
     curve = AcceptanceCurve(id="x", n_draft=(1, 3), accepted_length=(1.5, 1.875), **PAPER)
-    monkeypatch.setattr("advisor.physics.acceptance._curves", lambda: {"x": curve})
+    monkeypatch.setattr("advisor.physics.acceptance._curves", lambda _: {"x": curve})
     found = parse_acceptance("x", 7)
     assert found.accepted_length[[1, 2, 3, 7]] == pytest.approx([1.5, 1.75, 1.875, 1.875])
     assert found.extrapolated.tolist() == [False] * 4 + [True] * 4
@@ -326,7 +326,7 @@ def test_between_two_measured_lengths_none_is_longer_or_shorter_than_both(
     curve = AcceptanceCurve(id="x", n_draft=(1, 4, 8), accepted_length=(1.9, 2.0, 2.01), **PAPER)
     own = {"checkpoint": "C", "reasoning": "off"}
     falls = AcceptanceCurve(id="y", n_draft=(3, 7), accepted_length=(2.0, 1.9), **PAPER, **own)
-    monkeypatch.setattr("advisor.physics.acceptance._curves", lambda: {"x": curve, "y": falls})
+    monkeypatch.setattr("advisor.physics.acceptance._curves", lambda _: {"x": curve, "y": falls})
     found = parse_acceptance("x", 8)
     assert found.accepted_length[1:5].tolist() == [1.9, 2.0, 2.0, 2.0]
     assert found.accepted_length[5:9] == pytest.approx([2.01] * 4)
@@ -456,7 +456,7 @@ def test_bands_from_one_point_hold_the_other_points_of_curves_left_out(
                 for name, other in everything.items()
                 if other.model_id != curve.model_id
             }
-            monkeypatch.setattr(module, "_curves", lambda rest=rest: rest)
+            monkeypatch.setattr(module, "_curves", lambda _, rest=rest: rest)
             extrapolation_spread.cache_clear()
             found = parse_acceptance(f"{curve.accepted_length[2]}@3", 8)
             measured = np.array(curve.accepted_length)
@@ -487,7 +487,7 @@ def test_a_curve_of_another_model_or_drafter_is_borrowed_and_its_band_is_wider()
     ("text", "message"),
     [
         ("", "acceptance is empty"),
-        ("abc", "'abc' is not one of the 28 measured acceptance curves"),
+        ("abc", "'abc' is not one of the 42 measured acceptance curves"),
         ("glm-mtp", "did you mean glm-5.2-mtp-coding"),
         ("5@3", r"at most K\+1=4"),
         ("1@3", "more than 1"),
@@ -503,9 +503,9 @@ def test_a_curve_of_another_model_or_drafter_is_borrowed_and_its_band_is_wider()
         ("0.5,,0.5", "entry 2 is '', not a number"),
         ("2.4", "an accepted length needs its K, as in 2.4@3"),
         (",".join(["0.5"] * 10_000), "lists 10000 probabilities; give at most 64"),
-        ("x" * 100_000, "is not one of the 28"),
+        ("x" * 100_000, "is not one of the 42"),
         ("0.5," + "9" * 100_000, "entry 2"),
-        ("../none", "is not one of the 28"),
+        ("../none", "is not one of the 42"),
     ],
 )
 def test_a_hostile_string_gets_one_short_sentence(text: str, message: str):

@@ -231,13 +231,13 @@ def method_for(setup: Setup, engine: str) -> str:
         setup.drafter.method != "mtp"
         or not support.models
         or not family
-        or family in support.models
+        or family in (*support.models, *support.assistants)
     ):
         return setup.drafter.method
     others = [
         f"export for {profile.name}"
         for profile in export_engines()
-        if profile.mtp is not None and family in profile.mtp.models
+        if profile.mtp is not None and family in (*profile.mtp.models, *profile.mtp.assistants)
     ]
     read = f" {rule.reviewed.version}" if rule.reviewed else ""
     raise AdvisorError(
@@ -342,14 +342,16 @@ def format_note(setup: Setup, served: str) -> Note | None:
 
 
 def default_draft_model(setup: Setup) -> str | None:
-    """Hugging Face name of the drafter's own model. None where the drafter has none or it is not a
-    shipped profile."""
+    """Hugging Face name of the drafter's own model. None where it has none, or no profile names
+    it."""
     draft_id = setup.drafter.draft_model_id
-    return (
-        model_profile(draft_id).hf_repo
-        if draft_id is not None and draft_id in model_ids()
-        else None
-    )
+    if draft_id is not None and draft_id in model_ids():
+        return model_profile(draft_id).hf_repo
+    target_id = setup.architecture.id
+    of_model = model_profile(target_id).drafter if target_id in model_ids() else None
+    if of_model is None or of_model.id != setup.drafter.id:
+        return None
+    return of_model.checkpoint or None
 
 
 def write_export(

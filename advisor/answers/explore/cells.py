@@ -42,7 +42,7 @@ from advisor.predict.curve import (
 )
 from advisor.predict.load import kernel_notes, load_setup
 from advisor.predict.prefill import has_lengths
-from advisor.predict.scenario import Scenario, build_scenario
+from advisor.predict.scenario import Scenario, build_scenario, nearest_acceptance
 from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, MAX_BATCH, MAX_CONTEXT, POOL_FIELDS
 from advisor.predict.setup import Setup
 from advisor.predict.spend import drawn_times, price_of
@@ -577,12 +577,9 @@ def _of_model(scenario: Scenario, model_id: str) -> dict[str, Any]:
 
 
 def _drafted(scenario: Scenario, model_id: str, drafter_id: str) -> dict[str, Any]:
-    """A drafter with the accepted length measured with it; the scenario's own pair and a user's own
+    """A drafter with the accepted length nearest to it; the scenario's own pair and a user's own
     number stay."""
-    curves = {curve.id: curve for curve in acceptance_curves()}
     acceptance = scenario.acceptance
-    if acceptance in curves and (model_id, drafter_id) != (scenario.model_id, scenario.drafter_id):
-        of_drafter = [curve for curve in curves.values() if curve.drafter_id == drafter_id]
-        of_model = [curve for curve in of_drafter if curve.model_id == model_id]
-        acceptance = (of_model or of_drafter or [curves[acceptance]])[0].id
+    if (model_id, drafter_id) != (scenario.model_id, scenario.drafter_id):
+        acceptance = nearest_acceptance(model_id, drafter_id, acceptance)
     return {"drafter_id": drafter_id, "acceptance": acceptance}

@@ -82,7 +82,66 @@ PHRASES = (
         "fits kept !own",
         "K = {best_alone} is as fast at this batch; K = {k} changes less with the batch.",
     ),
+    Phrase(
+        "borrowed",
+        "borrowed of_family !undrafted",
+        "The accepted length is borrowed from {borrowed}, of the same family.",
+    ),
+    Phrase(
+        "borrowed",
+        "borrowed of_drafter !undrafted",
+        "The accepted length is borrowed from {borrowed}, of another family.",
+    ),
+    Phrase(
+        "borrowed",
+        "borrowed of_kind !undrafted",
+        "The accepted length is borrowed from {borrowed}, another drafter of this kind.",
+    ),
     Phrase("borrowed", "borrowed !undrafted", "The accepted length is borrowed from {borrowed}."),
+    Phrase(
+        "other_drafter",
+        "fits other_drafter",
+        "{other_drafter} gained more in {other_n:runs} of this setup: "
+        "{other_low:x2}–{other_high:x}.",
+    ),
+    Phrase("length_range", "undrafted", ""),
+    Phrase(
+        "length_range",
+        "",
+        "{length_place_text} A round emits at most {length_ceiling:tokens} at K = {accepted_k}.",
+    ),
+    Phrase(
+        "length_place_text",
+        "!lengths",
+        "No accepted length of this model and drafter is published at K = {accepted_k}.",
+    ),
+    Phrase(
+        "length_place_text",
+        "placed",
+        "Your accepted length of {accepted_length:x2} is {length_side} {length_span}.",
+    ),
+    Phrase(
+        "length_place_text",
+        "lengths_one",
+        "An accepted length of {length_low:x2} is published{length_on}.",
+    ),
+    Phrase(
+        "length_place_text",
+        "",
+        "Accepted lengths of {length_low:x2}–{length_high:x2} are published "
+        "({length_n} measurements{length_on}).",
+    ),
+    Phrase("length_side", "length_below", "below"),
+    Phrase("length_side", "length_above", "above"),
+    Phrase("length_side", "", "within"),
+    Phrase("length_span", "!placed", ""),
+    Phrase("length_span", "lengths_one", "the only published {length_low:x2}{length_on}"),
+    Phrase(
+        "length_span",
+        "",
+        "the published range {length_low:x2}–{length_high:x2} ({length_n} measurements{length_on})",
+    ),
+    Phrase("length_on", "lengths_of_task", " on {length_task:spaced}"),
     Phrase("published", "!published", ""),
     Phrase(
         "published",
@@ -380,7 +439,7 @@ PHRASES = (
 BOOK = Book(PHRASES, FACTS, FLAGS)
 SLOTS = (
     *("headline", "range", "assumed", "time", "slow", "alternative", "memory"),
-    *("published", "published_runs", "borrowed"),
+    *("published", "published_runs", "other_drafter", "borrowed"),
     *("pool", "schedule", "pays", "admit", "change", "basis", "narrow", "launch"),
 )
 """Slots that a medium may show on a line of their own, in reading order."""

@@ -218,6 +218,7 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "or": lambda values: " or ".join(map(str, values)),
     "checks": lambda value: counted(value, "check"),
     "lines": lambda value: counted(value, "launch line"),
+    "spaced": lambda value: value.replace("_", " "),
     "requests": lambda value: str(value or "(requests at a time)"),
 }
 """A fact as text, by the form behind its name."""

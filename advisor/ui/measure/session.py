@@ -479,7 +479,7 @@ def guess_of(item: MissingField, other: str, scenario: Scenario) -> Any:
 def lacked_drafter(model_id: str) -> str:
     """The draft module that a shipped model has not. Empty where it has one, or is the user's
     own."""
-    return "mtp" if model_id in model_ids() and own_drafter(model_id) is None else ""
+    return "mtp" if model_id in model_ids() and own_drafter(model_id) != "mtp" else ""
 
 
 def of_scenario(name: str, scenario: Scenario) -> Any:

@@ -25,7 +25,7 @@ from advisor.measured.own_points import plain_sweep_of
 from advisor.measured.points import Refused
 from advisor.measured.refit import MIN_POINTS, before_after, curve_groups
 from advisor.measured.refit_result import RefitResult
-from advisor.physics.acceptance import acceptance_curves
+from advisor.physics.acceptance import acceptance_curve
 from advisor.predict.curve import held_sweep
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
@@ -173,7 +173,7 @@ def _use(result: RefitResult, scenario: Scenario) -> None:
     """
     used = in_use() == text_of(result)
     read = upload()
-    borrowed = scenario.acceptance in {curve.id for curve in acceptance_curves()}
+    borrowed = acceptance_curve(scenario.acceptance) is not None
     length = own_length(read, scenario) if read is not None and borrowed else None
     row = st.container(horizontal=True, gap="small")
     offer = (

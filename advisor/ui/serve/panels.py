@@ -16,6 +16,7 @@ from advisor.answers.advice import Advice
 from advisor.answers.engines.config import MAX_LINE, check_line, one_option_a_line
 from advisor.answers.engines.export import is_served_as
 from advisor.answers.explore.cells import AXES, Explored, explore
+from advisor.answers.explore.drafters import DrafterRow, drafters_beside
 from advisor.answers.explore.entrants import BY, By, load_as_text, load_from_text
 from advisor.answers.explore.leaderboard import Leaderboard, Standing
 from advisor.answers.outcome import outcome_of
@@ -38,6 +39,7 @@ from advisor.show.report.build import check_steps
 from advisor.show.table import Column, Table, matrix
 from advisor.show.words.answer import engine_setup
 from advisor.show.words.basis import accepted_text, correction_text, errors_text, tier_words
+from advisor.show.words.drafters import drafter_table, refused_texts
 from advisor.show.words.explain import PUBLISHED
 from advisor.show.words.leaderboard import (
     detail_text,
@@ -162,7 +164,7 @@ def _open(standing: Standing, users: str) -> None:
         now["acceptance"] = standing.acceptance
 
 
-_, _TABLE, _COMPARE = EXPLORE_AS
+_, _TABLE, _COMPARE, _DRAFTERS = EXPLORE_AS
 
 
 @remembered(st.cache_resource, shared=64, own=16)
@@ -170,17 +172,34 @@ def _explored(scenario: Scenario, across: str, down: str) -> Explored:
     return explore(scenario, across, down)
 
 
+@remembered(st.cache_resource, shared=32, own=8)
+def _beside(scenario: Scenario) -> list[DrafterRow]:
+    return drafters_beside(scenario)
+
+
+def _draw_drafters(scenario: Scenario) -> None:
+    """Every drafter of the model, each with its own accepted length."""
+    if (rows := tried(_beside, scenario)) is None:
+        return
+    show_table(drafter_table(rows))
+    for text in refused_texts(rows):
+        st.caption(plain(text))
+
+
 @st.fragment
 def draw_explore(advice: Advice) -> None:
     """The whole tab, drawn anew alone when its own choices change."""
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         shown_as = st.segmented_control("As", EXPLORE_AS, key="explore_as", required=True)
-        if shown_as != _COMPARE:
+        if shown_as not in (_COMPARE, _DRAFTERS):
             across = st.selectbox("Across", AXES, key="explore_across", width=150)
             down = st.selectbox("Down", AXES, key="explore_down", width=150)
             figure = st.segmented_control("Show", tuple(SHOWN), key="explore_show", required=True)
     if shown_as == _COMPARE:
         draw_board(advice)
+        return
+    if shown_as == _DRAFTERS:
+        _draw_drafters(advice.scenario)
         return
     _cells(advice.scenario, across, down, str(figure), shown_as == _TABLE)
 
