@@ -86,8 +86,8 @@ class _ExploreCommand(asked.ScenarioCommand):
     multiple=True,
     metavar="FIELD=VALUES",
     help="Values of a field or option, comma-separated, e.g. engine=vllm,sglang; repeat. Context "
-    "and batch alone show where speculation turns, drafter alone each with its own accepted length; "
-    "they take usual values where none are given.",
+    "and batch alone show where speculation turns, drafter alone each with its own accepted "
+    "length; they take usual values where none are given.",
 )
 @out.path_option("--plan", help="YAML of fields and values (docs/sweeps.md).")
 @out.path_option("--output", "-o", help="Folder for all rows as Parquet; a stopped run continues.")
