@@ -12,7 +12,7 @@ import pytest
 
 from advisor.predict.scenario import Scenario, load_example, read_scenario
 from tests.catalog.test_hardware import POD
-from tests.e2e.app_server import wait_until, wait_until_drawn
+from tests.e2e.app_server import DONE, wait_until, wait_until_drawn
 from tests.e2e.test_journeys import START, enter, open_app, wait_for_answer
 from tests.e2e.views import CHART, go_to, open_more, open_page, upload
 
@@ -218,7 +218,8 @@ def test_size_and_batch_typed_in_one_go_leave_no_other_design(
     for key in ("4", "0", "Tab", "6", "4", "Enter"):
         page.keyboard.press(key)
         page.wait_for_timeout(pause_ms)
-    page.get_by_role("heading", name="Build the start").wait_for()
+    page.wait_for_url(lambda url: "design_target_total=40" in url, wait_until="commit")
+    page.locator(DONE).wait_for()
     page.wait_for_timeout(2500)
     assert page.get_by_role("textbox", name="Target batch").input_value() == "64"
     assert page.get_by_role("textbox", name="Try a design").input_value() == ""
