@@ -131,6 +131,7 @@ documents: $(VENV)/.dev-ready
 	$(BIN)/python -m tests.golden.scenario_table
 	$(BIN)/python -m tests.golden.model_page
 	$(BIN)/python -m tests.golden.readme_example
+	$(BIN)/python -m tests.golden.questions_page
 	$(BIN)/python -m tests.golden.engines_page
 	$(BIN)/python -m tests.golden.diagnose_page
 	$(BIN)/python -m tests.golden.tour_page

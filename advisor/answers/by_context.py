@@ -17,19 +17,18 @@ from advisor.predict.load import load_setup
 from advisor.predict.scenario_fields import MAX_CONTEXT
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError, Array
+from advisor.text import token_count
 
 MAX_CONTEXT_BUCKETS = 16
 
 
 def contexts_from_text(text: str) -> tuple[int, ...]:
-    """Context lengths from `1024,8192,32768`, sorted. Raises AdvisorError for anything but whole
-    positive numbers."""
+    """Context lengths from `1024,8k,32k`, sorted. Raises AdvisorError for anything but numbers of
+    tokens."""
     try:
-        contexts = sorted({int(piece) for piece in text.split(",")})
+        contexts = sorted({token_count(piece) for piece in text.split(",")})
     except ValueError as error:
-        raise AdvisorError(
-            f"contexts {text!r} are not whole numbers; give e.g. 1024,8192,32768"
-        ) from error
+        raise AdvisorError(f"contexts {text!r}: {error}") from error
     if contexts[0] < 1 or contexts[-1] > MAX_CONTEXT:
         raise AdvisorError(
             f"contexts must lie in 1..{MAX_CONTEXT} tokens; got {contexts[0]} to {contexts[-1]}"

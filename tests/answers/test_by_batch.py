@@ -249,7 +249,7 @@ def test_where_nothing_is_drafted_at_the_target_batch_a_server_without_a_drafter
 
 
 def test_contexts_are_sorted_and_checked() -> None:
-    assert contexts_from_text("8192, 1024,1024") == (1024, 8192)
+    assert contexts_from_text("8192, 1024,1K") == (1024, 8192)
     for text in ("", "0", "a", "1.5", ",".join(str(n) for n in range(1, 20))):
         with pytest.raises(AdvisorError, match="contexts"):
             contexts_from_text(text)

@@ -239,8 +239,8 @@ STATES: dict[str, dict[str, Any]] = {
     "an engine without a profile": {"engine": "other", "engine_name": None},
     "an engine without a profile, off": _OFF | {"engine": "other", "engine_name": None},
     "the drafter takes requests": _TIGHT,
-    "and cancels the gain": _TIGHT | {"full_speedup": 0.97, "cancels_from": 50},
-    "as the engine logs it": _TIGHT | {"pool_stated": True},
+    "and cancels the gain, as the engine logs it": _TIGHT
+    | {"full_speedup": 0.97, "cancels_from": 50, "pool_stated": True},
     "as many requests either way": {"plain_largest": 2048, "full_speedup": 1.94},
     "a shared prefix": _TIGHT | _PREFIX,
     "a shared prefix that no longer fits": _TIGHT

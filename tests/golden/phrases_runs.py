@@ -127,6 +127,7 @@ def verdicts() -> dict[str, Verdict]:
         "not predicted": ("not_predicted", {"refusal": "this model has no MTP module"}),
         "nothing": ("nothing", {}),
         "baseline": ("baseline", RUN | BASELINE | decided(KEEP, SHORT, all_gain=True)),
+        "baseline, gains more": ("baseline", RUN | BASELINE | {"measured": 2.1}),
         "baseline, inside": ("baseline", RUN | BASELINE | {"measured": 1.03}),
         "baseline slow": (
             "baseline",

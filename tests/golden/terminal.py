@@ -7,6 +7,7 @@ import contextlib
 import io
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
@@ -120,19 +121,25 @@ def printed(command: str) -> str:
     return out.getvalue() + err.getvalue()
 
 
-def page(columns: int) -> str:
-    """All commands as a terminal of that width shows them, run in an empty folder that sees the
-    fixtures."""
+@contextlib.contextmanager
+def in_a_folder(columns: int) -> Iterator[None]:
+    """An empty folder that sees the fixtures, and a terminal of that width."""
     with (
         tempfile.TemporaryDirectory() as folder,
         mock.patch.dict(os.environ, COLUMNS=str(columns), NO_COLOR="1"),
     ):
         (Path(folder) / "tests").symlink_to(ROOT / "tests")
         with contextlib.chdir(folder):
-            return "".join(
-                f"$ advisor {command}\n{printed(command)}\n"
-                for command in (COMMANDS if columns == COLUMNS[0] else BOTH_WIDTHS)
-            )
+            yield
+
+
+def page(columns: int) -> str:
+    """All commands as a terminal of that width shows them."""
+    with in_a_folder(columns):
+        return "".join(
+            f"$ advisor {command}\n{printed(command)}\n"
+            for command in (COMMANDS if columns == COLUMNS[0] else BOTH_WIDTHS)
+        )
 
 
 def file(columns: int) -> Path:

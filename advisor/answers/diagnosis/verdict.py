@@ -240,6 +240,7 @@ _FILLED = {
 _OF_RUNS: Flags = {
     "loses": ("measured", "<", 1.0),
     "too_little": ("measured", "<", "low"),
+    "too_much": ("measured", ">", "high"),
     "predicted_loss": ("predicted", "<", 1.0),
     "may_gain": ("high", ">", 1.0),
     "baseline_slow": ("baseline_s", ">", "baseline_predicted_s"),
@@ -247,10 +248,10 @@ _OF_RUNS: Flags = {
     "foreseen_too": ("is_foreseen", "==", True),
     "no_drafts": ("better_k", "==", 0),
     "several": ("n_runs", ">", 1),
-    "published": ("published_n", ">", 0),
-    "published_alike": ("published_low", "==", "published_high"),
 }
 _OF_TEXTS: Flags = {
+    "published": ("published_n", ">", 0),
+    "published_alike": ("published_low", "==", "published_high"),
     "steady": ("first", "==", "last"),
     "of_gain": ("k", ">", 0),
     "drafting": ("n_draft", ">", 0),

@@ -237,9 +237,11 @@ PHRASES = (
     Phrase("pool_more", "undrafted", "{pool_fits} {pool_prefix}"),
     Phrase("pool_more", "never_drafts fits", "{pool_fits} {pool_prefix}"),
     Phrase(
-        "pool_more", "less", "{pool_left} {pool_weights} {pool_full} {pool_prefix} {pool_basis}"
+        "pool_more", "less", "{pool_once} {pool_weights} {pool_full} {pool_prefix} {pool_basis}"
     ),
     Phrase("pool_more", "", "{pool_fits} {pool_prefix}"),
+    Phrase("pool_once", "fewer !roomy", ""),
+    Phrase("pool_once", "", "{pool_left}"),
     Phrase("pool_fits", "", "The largest batch that fits in memory is {largest:int}."),
     Phrase("pool_weights", "has_weights", "Its weights take {drafter_gib:3} GiB per GPU."),
     Phrase(

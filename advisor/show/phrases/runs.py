@@ -148,6 +148,7 @@ PHRASES = phrases_of(
             "baseline !of_speedup": "",
             "loses of_speedup too_little": "{run} loses {loss:pct}: {figures}.",
             "of_speedup too_little": "{run} gains less than predicted: {figures}.",
+            "of_speedup too_much": "{run} gains more than predicted: {figures}.",
             "of_speedup": "Its speedup is as predicted: {run} {figures}.",
             "": "{run} is slower than predicted: {figures}.",
         },

@@ -175,7 +175,7 @@ def _answer(report: Report) -> tuple[Block, ...]:
         f"Each K at batch {report.scenario.batch_size:,}. Fastest in: of {SIMULATED}. Gains in: "
         "chance of a gain."
     )
-    sure = report.say("share", "range", "assumed", "alternative", "pool_more")
+    sure = report.say("share", "range", "assumed", "alternative", "pool", "pool_more")
     blocks: list[Block] = [
         Paragraph(report.say("bound", "tier_because")),
         Paragraph(sure),
