@@ -557,14 +557,14 @@ def trace(
         click.echo(f"With expert-parallel ranks also: --expert-loads {output}")
 
 
-_tenths = "{:.1f}".format
+_TENTHS = "{:.1f}".format
 _UNIONS: tuple[Column[Any], ...] = (
     Column("sequences", attrgetter("batch_size")),
     Column("tokens each", attrgetter("tokens")),
-    Column("experts counted", attrgetter("counted"), _tenths),
-    Column("predicted", attrgetter("predicted"), _tenths),
+    Column("experts counted", attrgetter("counted"), _TENTHS),
+    Column("predicted", attrgetter("predicted"), _TENTHS),
     Column("error", lambda union: union.predicted / union.counted - 1.0, "{:+.1%}".format),
-    Column("uniform", attrgetter("uniform"), _tenths),
+    Column("uniform", attrgetter("uniform"), _TENTHS),
 )
 
 

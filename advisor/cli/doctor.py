@@ -12,7 +12,8 @@ import click
 
 from advisor.answers.advice import advise as advise_scenario
 from advisor.answers.diagnosis.facts import server_facts
-from advisor.answers.running import flag_changes, running_facts
+from advisor.answers.flags import holds
+from advisor.answers.running import FLAGS, flag_changes, running_facts
 from advisor.catalog.engines import is_release, load_engine
 from advisor.catalog.models import model_meant
 from advisor.cli import asked
@@ -167,7 +168,7 @@ def doctor(scenario: Scenario, reading: ServerReading, as_json: bool) -> None:
         out.print_table(matrix(("position", "accepted", "accepted length"), rows, "rrr"))
     out.print_labelled("warning", reading.rates.warnings)
     out.say(f"\n{BOOK.say('headline', facts)}\n")
-    if facts["batch"] > facts["largest"]:
+    if not holds(FLAGS, "fits", facts):
         out.print_labelled("warning", note_texts(advice.notes))
         return
     out.print_table(k_by_batch_table(advice.k_by_batch, scenario.max_tpot_ms is not None))

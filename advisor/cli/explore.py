@@ -16,7 +16,12 @@ from advisor.answers.explore.cells import (
     SETTINGS,
     context_map,
 )
-from advisor.answers.explore.drafters import DRAFTERS, drafters_beside, known_length
+from advisor.answers.explore.drafters import (
+    DRAFTERS,
+    drafters_beside,
+    gaining_most,
+    known_length,
+)
 from advisor.answers.explore.grid import SweepPlan, load_plan, read_plan
 from advisor.answers.summary import on_more_gpus
 from advisor.catalog.hardware import drafter_name
@@ -376,10 +381,6 @@ def _with_length(scenario: Scenario, drafter_id: str) -> dict[str, Any]:
     return {"drafter_id": drafter_id, "acceptance": length.acceptance}
 
 
-_NEAR = ("own", "runs", "given", "family")
-"""Origins of an accepted length with which a drafter may be recommended."""
-
-
 def _drafters(
     scenario: Scenario, drafters: Sequence[str], csv_file: Path | None, as_json: bool
 ) -> None:
@@ -396,15 +397,10 @@ def _drafters(
         return
     out.print_table(table)
     out.print_labelled("not possible", refused_texts(rows))
-    gains = {
-        (row.figures.speedup, row.drafter, row.length.acceptance)
-        for row in rows
-        if row.figures is not None and row.length is not None and row.length.known_from in _NEAR
-    }
-    if gains:
-        _, drafter_id, length = max(gains)
+    if (best := gaining_most(rows)) is not None and best.length is not None:
+        acceptance = best.length.acceptance
         words = ["advise", *asked.typed_words("drafter_id", *asked.ACCEPTANCE)]
-        words += ["--drafter", drafter_id, asked.acceptance_option(length), length]
+        words += ["--drafter", best.drafter, asked.acceptance_option(acceptance), acceptance]
         out.print_next({"the one that gains most": words})
 
 

@@ -1,4 +1,4 @@
-"""Questions that were asked in public: each has one command whose output answers it."""
+"""Questions of the kind that is asked in public: one command answers each."""
 
 from __future__ import annotations
 

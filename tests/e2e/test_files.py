@@ -116,6 +116,7 @@ SERVER = "model_id=deepseek-v3&hardware_id=h200-sxm&n_gpus=8&tensor_parallel=8&d
             "concurrency,TPOT ms without,TPOT ms with\n1,16,10\n16,22,18\n64,34,43",
             "turn speculation off at batch 64",
         ),
+        (LINE.replace("seqs 128", "seqs 256"), "The engine is misconfigured"),
     ],
 )
 def test_slower_with_drafts_ends_in_a_verdict_a_remedy_and_one_step(

@@ -98,7 +98,6 @@ _SIZED: Facts = {
     "multiple": 16,
     "heads_assumed": True,
     "vocabulary_assumed": True,
-    "heads": None,
     "query_heads": 56,
     "head_dim": 128,
     "kv_heads": 8,

@@ -15,7 +15,7 @@ _SHORT = 60
 
 
 class Question(NamedTuple):
-    """What somebody asked in public, the command, and how each line of the answer begins."""
+    """A question, its command, and how each line of the answer begins."""
 
     text: str
     command: str
@@ -183,7 +183,7 @@ def page() -> str:
     """The page."""
     parts = [
         "# Questions, and the command that answers each",
-        "Asked in public threads of engines and models. Below each command stand the lines that "
+        "Of the kind that is asked in public threads. Below each command stand the lines that "
         "answer it, as printed; `python -m tests.golden.questions_page` writes them.",
     ]
     with in_a_folder(COLUMNS):

@@ -253,12 +253,12 @@ class Start:
     """Those of START_FACTS that are known."""
 
 
-_NOT_TYPED = ("heads", "query_heads", "head_dim", "kv_heads", "vocabulary")
+_OF_A_SHAPE = ("query_heads", "head_dim", "kv_heads", "vocabulary")
 _OF_A_SIZE = (
     *("near", "layers", "depth", "hidden_size", "design", "total", "active"),
     *("targets", "chosen", "multiple"),
 )
-START_FACTS = frozenset(("shape", "heads_assumed", "vocabulary_assumed", *_NOT_TYPED, *_OF_A_SIZE))
+START_FACTS = frozenset(("shape", "heads_assumed", "vocabulary_assumed", *_OF_A_SHAPE, *_OF_A_SIZE))
 START_FLAGS: Flags = {
     "typed": ("shape", "known", None),
     "heads_assumed": ("heads_assumed", "==", True),
@@ -272,14 +272,14 @@ def start_from_shape(scenario: Scenario, text: str) -> Start:
     """The scenario with a typed shape as its model. Raises AdvisorError for a shape that cannot
     be."""
     shape = parse_shape(text)
-    name = shape.text.replace(" ", "-")
     letters = {piece.strip("0123456789,").lower() for piece in text.split()}
-    facts = {name: getattr(shape, name) for name in _NOT_TYPED} | {
+    facts = {name: getattr(shape, name) for name in _OF_A_SHAPE} | {
         "shape": shape.text,
         "heads_assumed": not letters & {"a", "g", "d"},
         "vocabulary_assumed": "v" not in letters,
     }
-    return Start(_with_config(scenario, name, shape_config(shape)), facts)
+    model_id = shape.text.replace(" ", "-")
+    return Start(_with_config(scenario, model_id, shape_config(shape)), facts)
 
 
 def _targets(total_params: float | None, active_params: float | None) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -28,6 +28,8 @@ DRAFTERS = ("mtp", "eagle3", "p-eagle", "dflash", "dspark", "ngram", "suffix", "
 """What stands side by side where none are named: one of each design that engines run."""
 LengthFrom = Distance | Literal["given", "runs"]
 """Distance to the curve, a number of the user's own, or published runs of this model."""
+_NEAR: tuple[LengthFrom, ...] = ("own", "runs", "given", "family")
+"""Choice of this project: origins of an accepted length with which a drafter is recommended."""
 
 
 class KnownLength(NamedTuple):
@@ -107,6 +109,18 @@ def drafters_beside(scenario: Scenario, drafters: Iterable[str] = DRAFTERS) -> l
     """Each drafter with a scenario's model, the scenario's own first."""
     names = dict.fromkeys((scenario.drafter_id, *drafters))
     return [_row(scenario, drafter_id) for drafter_id in names if drafter_id != "none"]
+
+
+def gaining_most(rows: Sequence[DrafterRow]) -> DrafterRow | None:
+    """The drafter of most speedup among those whose length is of the model or its family. None
+    where there is none."""
+    speedups = {
+        row.drafter: row.figures.speedup
+        for row in rows
+        if row.figures is not None and row.length is not None and row.length.known_from in _NEAR
+    }
+    best = max(speedups, key=lambda drafter: (speedups[drafter], drafter), default="")
+    return next((row for row in rows if row.drafter == best), None)
 
 
 def _row(scenario: Scenario, drafter_id: str) -> DrafterRow:
