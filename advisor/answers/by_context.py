@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from advisor.answers.best_k import IntArray, KRange, k_at, last_batch, within_limit
 from advisor.answers.flags import Flags
-from advisor.answers.schedule import SWITCH_COST
+from advisor.answers.schedule import MIN_GAIN, SWITCH_COST
 from advisor.predict.curve import Curve, curve_for, draft_odds, excess_loss, recommended
 from advisor.predict.load import load_setup
 from advisor.predict.scenario_fields import MAX_CONTEXT
@@ -50,6 +50,7 @@ apart. [-]"""
 CONTEXT_FLAGS: Flags = {
     "others": ("n_contexts", ">", 1),
     "matters": ("cases", "!=", ()),
+    "gain_moves": ("gain_change", ">", MIN_GAIN),
 }
 
 
@@ -73,6 +74,10 @@ class KByContext:
     misses: NDArray[np.bool_]
     """Where that schedule misses a limit on time per output token that another K keeps, and keeps
     it at its own context, [nC, nB]."""
+    own_batch: int
+    """Batch of the scenario, one of `batches`. [sequences]"""
+    speedup: Array
+    """Of that schedule over no speculation at each context, [nC, nB]. [-]"""
 
     @property
     def matters(self) -> bool:
@@ -87,13 +92,24 @@ class KByContext:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Facts of where context changes the answer, or how little it does."""
+        """Facts of where context changes K, or how little it does, and of the speedup at the
+        scenario's batch from the shortest to the longest context at which it fits."""
+        own_column = int(np.searchsorted(self.batches, self.own_batch))
+        fitting = np.flatnonzero(self.k[:, own_column] >= 0).tolist() or [0]
+        gains = self.speedup[:, own_column].tolist()
+        shortest, longest = fitting[0], fitting[-1]
         return {
             "n_contexts": len(self.contexts),
             "first": self.contexts[0],
             "last": self.contexts[-1],
             "most": float(self.loss.max()),
             "cases": tuple(self._case(row, column) for row, column in self._worst),
+            "batch": self.own_batch,
+            "shortest": self.contexts[shortest],
+            "shortest_gain": gains[shortest],
+            "longest": self.contexts[longest],
+            "longest_gain": gains[longest],
+            "gain_change": abs(gains[longest] / gains[shortest] - 1.0),
         }
 
     @property
@@ -153,24 +169,33 @@ def k_by_context(
 ) -> KByContext:
     """The recommended K over batches and contexts, `ranges` at the scenario's own. `at`: of
     `curves_at`."""
-    batches = at[own_context][1].batches
+    own_setup, own_curve = at[own_context]
+    batches = own_curve.batches
     own_k = np.asarray(k_at(ranges, batches))
     evaluated = [_judged(setup, curve, own_k) for setup, curve in at.values()]
-    ks = np.array([k for k, _, _ in evaluated])
-    losses = np.array([loss for _, loss, _ in evaluated])
-    missed = np.array([misses for _, _, misses in evaluated])
+    ks, losses, missed, speedups = (np.array(values) for values in zip(*evaluated, strict=True))
     scenario_row = list(at).index(own_context)
     both_fit = (ks >= 0) & (ks[scenario_row] >= 0)
     beyond = np.where(both_fit, np.maximum(losses - losses[scenario_row], 0.0), 0.0)
     misses = both_fit & missed & ~missed[scenario_row]
-    return KByContext(own_context, tuple(at), batches.astype(np.int64), ks, own_k, beyond, misses)
+    return KByContext(
+        own_context,
+        tuple(at),
+        batches.astype(np.int64),
+        ks,
+        own_k,
+        beyond,
+        misses,
+        own_setup.scenario.batch_size,
+        speedups,
+    )
 
 
 def _judged(
     setup: Setup, curve: Curve, own_k: IntArray
-) -> tuple[IntArray, Array, NDArray[np.bool_]]:
+) -> tuple[IntArray, Array, NDArray[np.bool_], Array]:
     """(recommended K, -1 where a batch does not fit; loss of `own_k` beyond the noise; where it
-    misses a limit that another K keeps), each [nB]."""
+    misses a limit that another K keeps; its speedup), each [nB]."""
     within = within_limit(setup, curve)
     odds = draft_odds(curve.draws, within)
     best = recommended(odds.loss, odds.noise, within)
@@ -183,4 +208,4 @@ def _judged(
         odds = draft_odds(curve.draws, within)
     loss = excess_loss(odds.loss, odds.noise, within)[rows, column]
     fits = curve.batches <= last_batch(setup, curve)
-    return np.where(fits, curve.drafts[best], -1), loss, missed
+    return np.where(fits, curve.drafts[best], -1), loss, missed, curve.speedup[rows, column]

@@ -20,7 +20,6 @@ from typing import Any
 import click
 
 from advisor.answers.advice import Advice, advise
-from advisor.answers.by_context import curves_at, k_by_context
 from advisor.answers.diagnosis.diagnose import diagnose
 from advisor.answers.diagnosis.runs import UserFile
 from advisor.answers.explore.cells import context_map
@@ -164,13 +163,10 @@ def _sections(advice: Advice, asked: Mapping[str, Any]) -> dict[str, Any]:
     if not asked["no_checks"]:
         sections["validation"] = _known_errors(advice)
     if not asked["brief"]:
-        by_context = k_by_context(
-            scenario.context_tokens, advice.k_by_batch, curves_at(advice.setup, advice.curve)
-        )
         sections |= {
             "steps": next_steps(advice),
             "over_context": context_map(scenario),
-            "k_by_context": by_context,
+            "k_by_context": advice.decided.at_contexts,
         }
     if asked["models"]:
         wanted = ModelFilter(min_total_params=asked["min_total_params"])

@@ -117,7 +117,7 @@ def attempt(action: Callable[..., T], *arguments: Any) -> tuple[T | None, str]:
 
 
 SERVE_TABS = ("Why", "Explore", "Evidence", "Command check")
-EXPLORE_AS = ("Map", "Table", "Compare models", "Drafters")
+EXPLORE_AS = ("Map", "Table", "K by context", "Compare models", "Drafters")
 LAB_TABS = ("Simulation", "Sweep", "Expert parallelism", "This machine")
 _WAS = {"Ranks of experts": "Expert parallelism"}
 LARGEST_LIMIT = 1e9

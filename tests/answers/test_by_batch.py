@@ -356,23 +356,38 @@ def test_the_sentence_names_the_two_contexts_that_lose_most_and_none_at_the_limi
     loss = np.array([0.0, SWITCH_COST, 0.06, 0.08, 0.07])[:, None]
     k = np.full((5, 1), 2)
     contexts = (512, 1024, 2048, 4096, 8192)
-    made = KByContext(512, contexts, np.array([20]), k, np.array([3]), loss, np.zeros((5, 1), bool))
+    made = KByContext(
+        own_context=512,
+        contexts=contexts,
+        batches=np.array([20]),
+        k=k,
+        own_k=np.array([3]),
+        loss=loss,
+        misses=np.zeros((5, 1), bool),
+        own_batch=20,
+        speedup=np.array([[1.2], [1.3], [1.4], [1.5], [1.6]]),
+    )
     assert made.facts["cases"] == ((4096, 20, 2, 3, 0.08), (8192, 20, 2, 3, 0.07))
     hardly = replace(made, loss=np.minimum(loss, SWITCH_COST))
     assert (hardly.matters, hardly.shown.size) == (False, 0)
     assert CONTEXT.say("context", made.facts | {"n_contexts": 1}) == ""
     assert CONTEXT.say("context", made.facts) == (
-        "Context changes the answer: with 4,096 tokens at batch 20 K = 2, where this schedule's 3 "
+        "K changes with context: with 4,096 tokens at batch 20 K = 2, where this schedule's 3 "
         "would cost 8.0%; with 8,192 tokens at batch 20 K = 2, where this schedule's 3 would cost "
-        "7.0%."
+        "7.0%. Its speedup at batch 20 goes from 1.20× at 512 tokens to 1.60× at 8,192."
     )
+    steady = replace(made, speedup=np.full((5, 1), 1.5))
+    assert "speedup" not in CONTEXT.say("context", steady.facts)
+    fits_below = replace(made, k=np.array([[2], [2], [2], [-1], [-1]]))
+    assert fits_below.facts["longest"] == 2048
 
 
 def test_a_loss_counts_where_both_contexts_fit_a_k_of_none_included(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    own = np.array([0, 2, -1]), np.array([0.25, 0.0, 0.0]), np.array([False, False, False])
-    other = np.array([3, 0, 2]), np.array([0.75, 0.5, 0.5]), np.array([True, False, True])
+    own = np.array([0, 2, -1]), np.array([0.25, 0.0, 0.0]), np.full(3, False), np.ones(3)
+    missed = np.array([True, False, True])
+    other = np.array([3, 0, 2]), np.array([0.75, 0.5, 0.5]), missed, np.ones(3)
     judged = iter((own, other))
     monkeypatch.setattr("advisor.answers.by_context._judged", lambda *_: next(judged))
     curve = replace(speedup_curve(EAGLE, [1]), batches=np.array([1.0, 2.0, 4.0]))
@@ -402,6 +417,8 @@ def test_the_table_has_a_dash_where_a_batch_does_not_fit() -> None:
         own_k=np.array([3, 2, 1]),
         loss=np.zeros((2, 3)),
         misses=np.array([[False, False, False], [False, True, False]]),
+        own_batch=16,
+        speedup=np.array([[1.5, 1.4, 1.2], [1.6, 1.5, 1.4]]),
     )
     table = k_by_context_table(made)
     assert table.header == ("batch", "512", "8,192")

@@ -7,11 +7,15 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from advisor.answers.advice import advise
+from advisor.answers.by_batch import schedule_for
+from advisor.predict.scenario import Scenario
 from advisor.show.phrases.book import figure_band as figure
+from advisor.show.phrases.schedule import CONTEXT
 from advisor.ui import answers
 from advisor.ui.answers import BoardAsked, board_for, ids_called
 from tests.own_model import CONFIG_JSON
 from tests.pages.app_page import live, opened, press, texts
+from tests.pages.test_app import link
 
 LOAD = {
     "hardware_id": "h200-sxm",
@@ -174,3 +178,14 @@ def test_drafters_stand_side_by_side_each_with_its_own_length() -> None:
     shown = next(one.value for one in test.dataframe if "Length from" in one.value)
     assert list(shown["Drafter"])[:2] == ["EAGLE-3", "P-EAGLE"]
     assert set(shown["Length from"][:2]) == {"measured with it"}
+
+
+def test_k_by_context_stands_beside_the_map() -> None:
+    scenario = Scenario(acceptance="2.4@3", model_id="gpt-oss-20b")
+    test = opened("serve", "Explore", explore_as="K by context", **link(scenario))
+    assert not test.exception
+    table = next(one.value for one in test.dataframe if "Batch" in one.value)
+    at_contexts = schedule_for(scenario).at_contexts
+    assert list(table.columns)[1:] == [f"{context:,}" for context in at_contexts.contexts]
+    says = CONTEXT.say("context", at_contexts.facts)
+    assert any(says in caption.value for caption in test.caption)

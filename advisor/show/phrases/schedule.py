@@ -84,15 +84,21 @@ PHRASES = (
     ),
 )
 BOOK = Book(PHRASES, frozenset(field.name for field in fields(ScheduleFacts)), SCHEDULE_FLAGS)
-CONTEXT_CHANGES = "Context changes the answer: {cases:contexts}."
+CONTEXT_CHANGES = "K changes with context: {cases:contexts}."
 CONTEXT = Book.of(
     Phrase("context", "!others", ""),
-    Phrase("context", "matters", CONTEXT_CHANGES),
+    Phrase("context", "matters", CONTEXT_CHANGES + " {gain}"),
     Phrase(
         "context",
         "",
-        "Context hardly changes the answer: from {first:int} to {last:int} tokens this "
-        "schedule costs at most {most:pct1} more than at its own, at any batch that fits.",
+        "K hardly changes with context: from {first:int} to {last:int} tokens this schedule costs "
+        "at most {most:pct1} more than at its own, at any batch that fits. {gain}",
+    ),
+    Phrase(
+        "gain",
+        "gain_moves",
+        "Its speedup at batch {batch:int} goes from {shortest_gain:x} at {shortest:int} tokens to "
+        "{longest_gain:x} at {longest:int}.",
     ),
     flags=CONTEXT_FLAGS,
 )

@@ -13,6 +13,7 @@ import pandas as pd
 import streamlit as st
 
 from advisor.answers.advice import Advice
+from advisor.answers.by_context import KByContext
 from advisor.answers.engines.config import MAX_LINE, check_line, one_option_a_line
 from advisor.answers.engines.export import is_served_as
 from advisor.answers.explore.cells import AXES, Explored, explore
@@ -34,10 +35,10 @@ from advisor.show.phrases.answer import BOOK
 from advisor.show.phrases.notes import note_texts
 from advisor.show.phrases.runs import decision_text
 from advisor.show.phrases.schedule import BOOK as SCHEDULE_BOOK
-from advisor.show.phrases.schedule import TEXTS
+from advisor.show.phrases.schedule import CONTEXT, TEXTS
 from advisor.show.report.build import check_steps
 from advisor.show.table import Column, Table, matrix
-from advisor.show.words.answer import engine_setup
+from advisor.show.words.answer import engine_setup, k_by_context_table
 from advisor.show.words.basis import accepted_text, correction_text, errors_text, tier_words
 from advisor.show.words.drafters import drafter_table, refused_texts
 from advisor.show.words.explain import PUBLISHED
@@ -164,7 +165,7 @@ def _open(standing: Standing, users: str) -> None:
         now["acceptance"] = standing.acceptance
 
 
-_, _TABLE, _COMPARE, _DRAFTERS = EXPLORE_AS
+_, _TABLE, _CONTEXTS, _COMPARE, _DRAFTERS = EXPLORE_AS
 
 
 @remembered(st.cache_resource, shared=64, own=16)
@@ -186,12 +187,24 @@ def _draw_drafters(scenario: Scenario) -> None:
         st.caption(plain(text))
 
 
+def _draw_contexts(advice: Advice) -> None:
+    """The recommended K by batch and context, and how far context changes it."""
+    if (at_contexts := tried(_at_contexts, advice)) is None:
+        return
+    show_table(k_by_context_table(at_contexts))
+    st.caption(plain(f"-: does not fit. {CONTEXT.say('context', at_contexts.facts)}"))
+
+
+def _at_contexts(advice: Advice) -> KByContext:
+    return advice.decided.at_contexts
+
+
 @st.fragment
 def draw_explore(advice: Advice) -> None:
     """The whole tab, drawn anew alone when its own choices change."""
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         shown_as = st.segmented_control("As", EXPLORE_AS, key="explore_as", required=True)
-        if shown_as not in (_COMPARE, _DRAFTERS):
+        if shown_as not in (_CONTEXTS, _COMPARE, _DRAFTERS):
             across = st.selectbox("Across", AXES, key="explore_across", width=150)
             down = st.selectbox("Down", AXES, key="explore_down", width=150)
             figure = st.segmented_control("Show", tuple(SHOWN), key="explore_show", required=True)
@@ -200,6 +213,9 @@ def draw_explore(advice: Advice) -> None:
         return
     if shown_as == _DRAFTERS:
         _draw_drafters(advice.scenario)
+        return
+    if shown_as == _CONTEXTS:
+        _draw_contexts(advice)
         return
     _cells(advice.scenario, across, down, str(figure), shown_as == _TABLE)
 
