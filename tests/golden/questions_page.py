@@ -43,7 +43,7 @@ GROUPS: dict[str, tuple[Question, ...]] = {
         Question(
             "Does K change with the context?",
             f"schedule {_QWEN} --contexts 1k,16k,64k",
-            ("batch", "1 to", "Context"),
+            ("batch", "1 to", "K hardly"),
         ),
         Question(
             "Which K under a limit of 9 ms per token?",
