@@ -9,10 +9,14 @@ export OPENBLAS_NUM_THREADS ?= 1
 # Where compiled files are forbidden, every process compiles the whole package again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run test test-thorough bench bench-peer mutants planted test-engines test-configs engine test-engine-live engine-data-set screenshots format store calibrate validation seeds documents predict-diff clean
+.PHONY: run profiling test test-thorough bench bench-peer mutants planted test-engines test-configs engine test-engine-live engine-data-set screenshots format store calibrate validation seeds documents predict-diff clean
 
-run: $(VENV)/.app-ready
+run: $(VENV)/.run-ready
+	@echo 'Starting; the first page is there in a few seconds.'
 	$(BIN)/python -m advisor app --port $(PORT)
+
+profiling: $(VENV)/.app-ready
+	@echo 'Done. Next: $(BIN)/python -m advisor profile --preset quick --output my-sweep'
 
 test: $(VENV)/.dev-ready
 	sh tests/e2e/install_chromium.sh
@@ -105,9 +109,19 @@ calibrate: $(VENV)/.app-ready
 clean:
 	rm -rf $(VENV) .engine-venv .mutmut .data
 
-$(VENV)/.app-ready: requirements.txt
+$(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; run: make PYTHON=python3.11 ...")'
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv $(VENV)
+
+# Live profiling alone needs torch (0.75 GB): `make test` and `make profiling` bring it.
+$(VENV)/.run-ready: requirements.txt | $(BIN)/python
+	@echo 'Installing the packages of the app, once: a minute or two ...'
+	grep -v '^torch==' requirements.txt > $(VENV)/requirements-run.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $(VENV)/requirements-run.txt
+	touch $@
+
+$(VENV)/.app-ready: requirements.txt | $(BIN)/python
+	@echo 'Installing all packages, once: some minutes ...'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	touch $@
 

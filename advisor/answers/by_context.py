@@ -92,24 +92,34 @@ class KByContext:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Facts of where context changes K, or how little it does, and of the speedup at the
-        scenario's batch from the shortest to the longest context at which it fits."""
-        own_column = int(np.searchsorted(self.batches, self.own_batch))
-        fitting = np.flatnonzero(self.k[:, own_column] >= 0).tolist() or [0]
-        gains = self.speedup[:, own_column].tolist()
-        shortest, longest = fitting[0], fitting[-1]
-        return {
+        """Facts of where context changes K, or how little it does.
+
+        And of the speedup at the scenario's batch, from the shortest context at which it fits to
+        the longest.
+        """
+        of_k = {
             "n_contexts": len(self.contexts),
             "first": self.contexts[0],
             "last": self.contexts[-1],
             "most": float(self.loss.max()),
             "cases": tuple(self._case(row, column) for row, column in self._worst),
+        }
+        return of_k | self._of_speedup
+
+    @property
+    def _of_speedup(self) -> dict[str, Any]:
+        own_column = int(np.searchsorted(self.batches, self.own_batch))
+        fitting = np.flatnonzero(self.k[:, own_column] >= 0).tolist() or [0]
+        gains = self.speedup[:, own_column].tolist()
+        shortest = gains[fitting[0]]
+        longest = gains[fitting[-1]]
+        return {
             "batch": self.own_batch,
-            "shortest": self.contexts[shortest],
-            "shortest_gain": gains[shortest],
-            "longest": self.contexts[longest],
-            "longest_gain": gains[longest],
-            "gain_change": abs(gains[longest] / gains[shortest] - 1.0),
+            "shortest": self.contexts[fitting[0]],
+            "shortest_gain": shortest,
+            "longest": self.contexts[fitting[-1]],
+            "longest_gain": longest,
+            "gain_change": abs(longest / shortest - 1.0),
         }
 
     @property
@@ -173,7 +183,10 @@ def k_by_context(
     batches = own_curve.batches
     own_k = np.asarray(k_at(ranges, batches))
     evaluated = [_judged(setup, curve, own_k) for setup, curve in at.values()]
-    ks, losses, missed, speedups = (np.array(values) for values in zip(*evaluated, strict=True))
+    ks = np.array([k for k, *_ in evaluated])
+    losses = np.array([loss for _, loss, *_ in evaluated])
+    missed = np.array([misses for _, _, misses, _ in evaluated])
+    speedups = np.array([speedup for *_, speedup in evaluated])
     scenario_row = list(at).index(own_context)
     both_fit = (ks >= 0) & (ks[scenario_row] >= 0)
     beyond = np.where(both_fit, np.maximum(losses - losses[scenario_row], 0.0), 0.0)

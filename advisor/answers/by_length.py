@@ -45,7 +45,7 @@ class AtLength:
 
     @cached_property
     def curve(self) -> Curve:
-        """Without its draws, of which many would be kept."""
+        """The curve without its draws, of which many would be kept."""
         scaled = self._scaled
         setup = self.advice.setup
         chance = chance_of_gain(setup, scaled.speedup, scaled.draws, scaled.drafts)

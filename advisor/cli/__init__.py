@@ -69,17 +69,17 @@ _GROUPS: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
         "report gpt-oss-20b --gpus 1xH200 -o answer.pdf",
         {
             "report": ("report", "Write a report: PDF, HTML, Markdown, JSON or CSV."),
-            "app": ("report", "Start the app on this machine, its store up to date."),
+            "app": ("app", "Start the app on this machine."),
         },
     ),
     "Data": (
         "models",
         {
-            "models": ("data", "List the known models."),
-            "hardware": ("data", "List the known accelerators."),
-            "presets": ("data", "List drafters, acceptance curves and routing presets."),
+            "models": ("catalog", "List the known models."),
+            "hardware": ("catalog", "List the known accelerators."),
+            "presets": ("catalog", "List drafters, acceptance curves and routing presets."),
             "examples": ("curve", "List the named examples to start from."),
-            "store": ("data", "Build or inspect the store of measured tables."),
+            "store": ("store", "Build or inspect the store of measured tables."),
         },
     ),
 }
@@ -111,6 +111,11 @@ _COLUMNS = {
 _COLUMNS |= dict.fromkeys(
     ("--batch", "--concurrency"), "batch_size=16"
 )  # what says the same of measured rows
+_EXTRAS = dict.fromkeys(("pandas", "prometheus_client", "pyarrow", "scipy"), "data")
+_EXTRAS |= dict.fromkeys(("duckdb", "filelock", "platformdirs"), "store")
+_EXTRAS |= dict.fromkeys(("jinja2", "matplotlib", "typst"), "report")
+_EXTRAS |= dict.fromkeys(("plotly", "rich", "streamlit"), "app") | {"torch": "profile"}
+"""Extra of pyproject.toml that brings a package, by the name that is imported."""
 _SHORT_OF_MEMORY = re.compile(
     r"cannot allocate|out of memory|map segment|start new thread|bad_alloc", re.IGNORECASE
 )
@@ -281,9 +286,12 @@ def main(argv: list[str] | None = None) -> None:
     except ModuleNotFoundError as error:
         if str(error.name).split(".")[0] == "advisor":
             raise
-        click.echo(
-            f"error: the package {error.name} is not installed; install requirements.txt", err=True
+        package = str(error.name).split(".")[0]
+        extra = _EXTRAS.get(package)
+        install = (
+            f"`pip install 'moe-sd-advisor[{extra}]'`" if extra else "`pip install moe-sd-advisor`"
         )
+        click.echo(f"error: this needs {package}, which is not installed; {install}", err=True)
         sys.exit(2)
     except (MemoryError, ImportError, OSError, RuntimeError) as error:
         if not isinstance(error, MemoryError) and not _SHORT_OF_MEMORY.search(str(error)):

@@ -382,10 +382,13 @@ def _nearby(
     setup: Setup, derivation: Derivation
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Measured points as records. Without a usable store a note, and none."""
-    from advisor.measured.store import open_store
-    from advisor.show.explain.nearby import near_kernels, nearest_speedups, published_speedups
-
     scenario = setup.scenario
+    try:
+        from advisor.measured.store import open_store
+        from advisor.show.explain.nearby import near_kernels, nearest_speedups, published_speedups
+    except ModuleNotFoundError as error:
+        click.echo(f"note: no measured points: {error.name} is not installed", err=True)
+        return [], []
     try:
         with open_store() as store:
             kernels = near_kernels(store, setup, derivation.batch_size, derivation.n_draft).to_dict(

@@ -1,6 +1,4 @@
-"""`store`, `models`, `hardware`, `presets`: what the advisor knows.
-
-`diagnose`: why a run with speculation is slow.
+"""`diagnose`: why a run with speculation is slow.
 
 `acceptance`: accepted length by K from metrics, an acceptance histogram or a list of rates.
 
@@ -13,7 +11,7 @@ exchange.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from pathlib import Path
 from textwrap import indent
 from typing import TYPE_CHECKING, Any
@@ -25,7 +23,6 @@ from advisor.answers.diagnosis.runs import UserFile
 from advisor.answers.expert_ranks import LayoutOptions, RanksAnswer, ranks_answer
 from advisor.catalog.hardware import drafter_name
 from advisor.catalog.models import load_model, model_ids
-from advisor.catalog.routing_presets import load_routing_preset, routing_preset_ids
 from advisor.cli import output as out
 from advisor.cli.asked import ScenarioCommand, given_acceptance, retyped, scenario_words
 from advisor.cli.measured_files import (
@@ -45,16 +42,8 @@ from advisor.measured.ingest.acceptance import rates_from_list, read_acceptance_
 from advisor.measured.ingest.columns import DOCUMENT_OF
 from advisor.measured.ingest.side_by_side import two_values, value_and_metric
 from advisor.measured.ingest.traces import LayerCounts, layer_counts, read_traces
-from advisor.measured.measurements import sweeps
-from advisor.measured.store_build import build as build_store
-from advisor.measured.store_build import status as store_status
-from advisor.physics.acceptance import AcceptanceCurve, every_curve
-from advisor.physics.architecture import attention_share_of_active, parameter_counts, weight_bytes
-from advisor.physics.draft import drafter_ids, load_drafter
 from advisor.physics.expert_loads import Traffic, traffic_of_trace
 from advisor.physics.expert_ranks import expert_loads
-from advisor.physics.hardware import Hardware, hardware_ids, load_hardware
-from advisor.physics.touched_experts import RoutingPreset
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, usual_drafter, write_loads
 from advisor.predict.scenario_fields import FIELDS
@@ -77,228 +66,7 @@ from advisor.show.words.expert_ranks import verdict as ranks_verdict
 from advisor.text import counted
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-
-@click.group()
-def store() -> None:
-    """Build or inspect the store of measured tables."""
-
-
-@store.command()
-@click.option("--if-stale", is_flag=True, help="Do nothing where the store is up to date.")
-@out.json_option()
-def build(if_stale: bool, as_json: bool) -> None:
-    """Build the store from the installed kernel tables. The old one stays until all is done."""
-    now = store_status() if if_stale else None
-    if now is not None and now.exists and not now.problem and not now.stale:
-        if as_json:
-            out.print_json({"built": False, "path": str(now.path)})
-        return
-    summary = build_store(progress=out.progress("building the store:"))
-    if as_json:
-        out.print_json({"built": True, **vars(summary), "path": str(summary.path)})
-        return
-    total = sum(summary.rows_by_table.values())
-    click.echo(
-        f"Built {summary.path}: {total:,} rows from {summary.n_files} tables in "
-        f"{summary.seconds:.0f} s, {summary.size_bytes / 1e6:.0f} MB."
-    )
-    if summary.kernel_package_version is None:
-        click.echo(
-            "The measured kernel tables are not installed here; the app runs on the shipped fits."
-        )
-    for left_out, original in summary.copies:
-        click.echo(f"Counted once: {left_out} repeats {original}.")
-    for note in summary.notes:
-        click.echo(note)
-
-
-@store.command()
-@click.option("--hardware", "hardware_id", help="Show every measured table of this accelerator.")
-@click.option(
-    "--all",
-    "whole",
-    is_flag=True,
-    help="Show every measured table [default: one line per accelerator].",
-)
-@out.json_option("Machine-readable output, always with every table.")
-def status(hardware_id: str | None, whole: bool, as_json: bool) -> None:
-    """Show what the store holds, and whether it is up to date."""
-    if hardware_id is not None:
-        load_hardware(hardware_id)  # raises for an unknown one, with those that are known
-    now = store_status()
-    coverage = now.coverage
-    if coverage is not None and hardware_id is not None:
-        coverage = coverage[coverage["hardware_id"] == hardware_id]
-    if as_json:
-        names = ("exists", "problem", "stale_because", "kernel_package_version", "size_bytes")
-        state = {"path": str(now.path)} | {name: getattr(now, name) for name in names}
-        tables = {"coverage": coverage, "sweeps": sweeps()}
-        rows = {
-            name: [] if frame is None else frame.to_dict("records")
-            for name, frame in tables.items()
-        }
-        out.print_json(state | {"rows_by_table": now.rows_by_table or {}} | rows)
-        return
-    if now.problem:
-        click.echo(now.problem)
-        return
-    click.echo(
-        f"{now.path}: {now.size_bytes / 1e6:.0f} MB, built {now.built_utc:%Y-%m-%d %H:%M} UTC"
-    )
-    for reason in now.stale_because:
-        click.echo(f"stale: {reason}; run `python -m advisor store build`")
-    if coverage is not None and (whole or hardware_id is not None):
-        _print_frame(
-            coverage, ("hardware_id", "engine", "version", "op", "dtype", "n_shapes", "n_rows")
-        )
-        if coverage.empty:
-            click.echo(f"No measured kernels of {hardware_id or 'any accelerator'}.")
-    elif coverage is not None:
-        summary = _by_accelerator(coverage)
-        _print_frame(summary, tuple(summary.columns))
-        click.echo("Every table: --hardware ID for one accelerator, --all for all of them.")
-    if len(listed := sweeps()):
-        click.echo("\nSweeps of the profiler:")
-        _print_frame(listed, ("name", "device", "status", "preset", "measured_rows", "started_at"))
-
-
-def _by_accelerator(coverage: pd.DataFrame) -> pd.DataFrame:
-    """One row per accelerator: engines and operations measured, number of tables and of rows."""
-    groups = coverage.groupby("hardware_id", sort=True)
-    return groups.agg(
-        engines=("engine", lambda names: ", ".join(sorted(set(names)))),
-        operations=("op", lambda names: ", ".join(sorted(set(names)))),
-        tables=("op", "size"),
-        rows=("n_rows", "sum"),
-    ).reset_index()
-
-
-def _print_frame(frame: pd.DataFrame, columns: tuple[str, ...]) -> None:
-    """The columns of a frame as a table. A missing value is an empty cell."""
-    cells = frame[list(columns)].astype(object)
-    letters = "".join("r" if frame[name].dtype.kind in "iuf" else "l" for name in columns)
-    out.print_table(matrix(columns, cells.where(cells.notna(), None).values.tolist(), letters))
-
-
-@click.command()
-@out.json_option()
-def models(as_json: bool) -> None:
-    """List the known models: size, experts, weights."""
-    rows: list[dict[str, Any]] = []
-    for model_id in model_ids():
-        architecture = load_model(model_id)
-        counts = parameter_counts(architecture)
-        moe = architecture.moe
-        rows.append(
-            {
-                "id": model_id,
-                "total_params": counts.total,
-                "active_params": counts.active_all,
-                **{
-                    name: getattr(moe, name, None)
-                    for name in ("n_experts", "n_active", "n_shared", "expert_width")
-                },
-                "attention_share": attention_share_of_active(architecture),
-                "weight_bytes": weight_bytes(architecture),
-                "mtp_modules": architecture.mtp_modules,
-                "confidence": architecture.confidence,
-                "sources": architecture.sources,
-            }
-        )
-    if as_json:
-        out.print_json(rows)
-        return
-    out.print_table(Table(_MODELS, rows))
-
-
-_MODELS: tuple[Column[dict[str, Any]], ...] = (
-    Column("model", itemgetter("id"), words=True),
-    Column("total B", lambda row: row["total_params"] / 1e9, "{:.1f}".format),
-    Column("active B", lambda row: row["active_params"] / 1e9, "{:.2f}".format),
-    Column("N", itemgetter("n_experts")),
-    Column("k", itemgetter("n_active")),
-    Column("expert width", itemgetter("expert_width")),
-    Column("weights GB", lambda row: row["weight_bytes"] / 1e9, "{:.0f}".format),
-    Column("MTP", itemgetter("mtp_modules")),
-    Column("confidence", itemgetter("confidence"), words=True),
-)
-
-
-@click.command()
-@out.json_option()
-def hardware(as_json: bool) -> None:
-    """List the known accelerators: memory, bandwidth, arithmetic, whether kernels are measured."""
-    profiles = [load_hardware(hardware_id) for hardware_id in hardware_ids()]
-    if as_json:
-        out.print_json(profiles)
-        return
-    out.print_table(Table(_HARDWARE, profiles))
-
-
-_HARDWARE: tuple[Column[Hardware], ...] = (
-    Column("accelerator", attrgetter("id"), words=True),
-    Column("memory GB", lambda profile: profile.memory_bytes.value / 1e9, "{:.0f}".format),
-    Column(
-        "bandwidth GB/s", lambda profile: profile.bandwidth_bytes_per_s.value / 1e9, "{:.0f}".format
-    ),
-    Column(
-        "bf16 TFLOP/s",
-        lambda profile: profile.peak_flops_per_s.get("bf16"),
-        lambda flops_per_s: flops_per_s and f"{flops_per_s.value / 1e12:.0f}",
-    ),
-    Column(
-        "kernel tables",
-        lambda profile: "measured" if profile.kernel_table_device else "-",
-        words=True,
-    ),
-    Column("confidence", attrgetter("confidence"), words=True),
-)
-
-
-@click.command()
-@out.json_option()
-def presets(as_json: bool) -> None:
-    """List drafters, measured acceptance curves and routing presets, with the ids that the options
-    take."""
-    drafters = [load_drafter(name) for name in drafter_ids()]
-    curves = every_curve()
-    routing = [load_routing_preset(name) for name in routing_preset_ids()]
-    if as_json:
-        out.print_json(
-            {"drafters": drafters, "acceptance_curves": curves, "routing_presets": routing}
-        )
-        return
-    out.print_table(
-        matrix(
-            ("--drafter", "kind", "name"),
-            [(item.id, item.kind, item.name) for item in drafters],
-            "lll",
-        )
-    )
-    click.echo("")
-    out.print_table(Table(_CURVES, curves))
-    click.echo("")
-    out.print_table(Table(_ROUTING, routing))
-
-
-_CURVES: tuple[Column[AcceptanceCurve], ...] = (
-    Column("--acceptance-preset", attrgetter("id"), words=True),
-    Column("model", attrgetter("model_id"), words=True),
-    Column("drafter", attrgetter("drafter_id"), words=True),
-    Column("K", lambda curve: f"{curve.n_draft[0]}-{curve.n_draft[-1]}"),
-    Column("accepted length at the largest K", lambda curve: curve.accepted_length[-1]),
-)
-_ROUTING: tuple[Column[RoutingPreset], ...] = (
-    Column("--routing", attrgetter("id"), words=True),
-    Column("kind", attrgetter("kind"), words=True),
-    Column("N", attrgetter("n_experts")),
-    Column("k", attrgetter("n_active")),
-    Column("load CV", attrgetter("load_cv.value")),
-    Column("affinity", attrgetter("affinity.value")),
-    Column("stickiness", attrgetter("stickiness.value")),
-)
+    pass
 
 
 _OF_A_RUN = {

@@ -9,6 +9,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -142,7 +143,8 @@ def print_table(table: Table[Any]) -> None:
     A terminal, or what COLUMNS says, gets those that it has room for and a line on the others; all
     else gets all.
     """
-    if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
+    is_terminal = sys.stdout.isatty() or "COLUMNS" in os.environ
+    if not is_terminal or find_spec("rich") is None:
         click.echo("\n".join(table.lines()))
         return
     from rich.console import Console

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-import runpy
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -34,7 +33,7 @@ from advisor.catalog.models import model_ids, model_profile
 from advisor.cli import program
 from advisor.cli.advise import spend_of
 from advisor.cli.asked import FILE_DATE, ScenarioCommand
-from advisor.cli.data import build, counted_ranks
+from advisor.cli.data import counted_ranks
 from advisor.cli.measured_files import read_bytes
 from advisor.cli.output import (
     json_option,
@@ -50,7 +49,6 @@ from advisor.measured.refit_result import Errors
 from advisor.physics.hardware import load_hardware
 from advisor.predict.scenario import MAX_LINK_CHARACTERS, Scenario, load_scenario_file
 from advisor.prediction import AdvisorError
-from advisor.profiles import data_root
 from advisor.profiling.command import main as profiler
 from advisor.profiling.device import TORCH_MISSING
 from advisor.profiling.engine.command import config_file
@@ -232,36 +230,6 @@ def _known_errors(advice: Advice) -> Mapping[str, Errors] | None:
     except AdvisorError as error:
         click.echo(f"note: no published measurements in this report: {error}", err=True)
         return None
-
-
-@click.command()
-@click.option(
-    "--port",
-    type=click.IntRange(1, 65535),
-    default=8501,
-    show_default=True,
-    help="Port on 127.0.0.1.",
-)
-@click.pass_context
-def app(context: click.Context, port: int) -> None:
-    """Start the app on http://127.0.0.1:PORT.
-
-    Builds the store of measured tables first where it is out of date.
-
-    Runs until it is interrupted. Settings: docs/settings.md.
-    """
-    context.invoke(build, if_stale=True, as_json=False)
-    script = str(data_root() / "serve.py")
-    sys.argv = [
-        "streamlit",
-        "run",
-        script,
-        "--server.address",
-        "127.0.0.1",
-        "--server.port",
-        str(port),
-    ]
-    runpy.run_module("streamlit", run_name="__main__")
 
 
 @click.command(

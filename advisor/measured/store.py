@@ -64,7 +64,8 @@ def only_writer(path: Path) -> Iterator[None]:
     Works between processes and between threads of one process. Raises AdvisorError when another
     writer has it, or when its folder cannot be written.
     """
-    lock = FileLock(path.with_name(path.name + ".lock"), timeout=0.0)
+    # `is_being_written` holds the lock for a moment.
+    lock = FileLock(path.with_name(path.name + ".lock"), timeout=0.2)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire()
@@ -82,6 +83,20 @@ def only_writer(path: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+def is_being_written(path: Path) -> bool:
+    """Whether a process or thread holds the write lock of a database."""
+    lock = path.with_name(path.name + ".lock")
+    if not is_there(lock):
+        return False
+    try:
+        with FileLock(lock, timeout=0.0):
+            return False
+    except Timeout:
+        return True
+    except OSError:  # nobody can write there
+        return False
 
 
 DAMAGE = (

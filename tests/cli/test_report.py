@@ -1,7 +1,7 @@
 """`report` on the command line, and the Report page.
 
-`advisor app`: the store first, then Streamlit on this machine alone; what Streamlit does then is
-its own.
+`advisor app`: the store in the background, and Streamlit on this machine alone; what Streamlit does
+then is its own.
 
 `advisor profile`: the profiler's own options and exit status, and a sentence where torch is
 missing.
@@ -11,16 +11,17 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 import runpy
+import socket
 import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from advisor.cli import data, report
+from advisor.cli import app, report, store
 from advisor.measured.measurements import sweeps
-from advisor.measured.store_build import BuildSummary, StoreStatus
 from advisor.measured.store_build import build as build_profile
 from advisor.prediction import AdvisorError, Tier
 from advisor.show.report import build
@@ -153,37 +154,32 @@ def test_the_page_says_why_there_is_no_report() -> None:
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """The command lines that Streamlit was run with, instead of running it."""
+    """The command lines of the store's build and of Streamlit, instead of running them."""
     calls: list[list[str]] = []
     monkeypatch.setattr(sys, "argv", ["advisor"])
+    monkeypatch.setattr(app.subprocess, "Popen", lambda words, **_: calls.append(words[1:]))
     monkeypatch.setattr(runpy, "run_module", lambda name, **_: calls.append([name, *sys.argv[1:]]))
     return calls
 
 
-def test_an_old_store_is_rebuilt_before_the_app_starts(
+def test_the_app_is_served_to_this_machine_alone_from_any_folder_the_store_built_beside_it(
     run: Run, monkeypatch: pytest.MonkeyPatch, started: list[list[str]], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(
-        data,
-        "store_status",
-        lambda: StoreStatus(tmp_path, exists=True, stale_because=("it is old",)),
-    )
-    summary = BuildSummary(tmp_path / "new.duckdb", rows_by_table={"moe": 1})
-    monkeypatch.setattr(data, "build_store", lambda **_: summary)
-    code, out, _ = run("app")
-    assert code == 0
-    assert "new.duckdb: 1 rows" in out
-    assert len(started) == 1
-
-
-def test_the_app_is_served_to_this_machine_alone_from_any_folder(
-    run: Run, monkeypatch: pytest.MonkeyPatch, started: list[list[str]], tmp_path: Path
-) -> None:
-    monkeypatch.setattr(data, "store_status", lambda: StoreStatus(tmp_path, exists=True))
     monkeypatch.chdir(tmp_path)
     run("app", "--port", 8611)
+    build = ["-m", "advisor", "store", "build", "--if-stale", "--json"]
     options = ["--server.address", "127.0.0.1", "--server.port", "8611"]
-    assert started == [["streamlit", "run", str(ROOT / "serve.py"), *options]]
+    assert started == [build, ["streamlit", "run", str(ROOT / "serve.py"), *options]]
+
+
+def test_a_port_in_use_says_how_to_take_another(run: Run, started: list[list[str]]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        code, _, err = run("app", "--port", port)
+    assert (code, started) == (2, [])
+    assert re.findall(r"PORT=(\d+)", err) == [str(port + 1)]
 
 
 @pytest.mark.parametrize("port", ["0", "65536", "http"])
@@ -244,7 +240,7 @@ def test_store_status_names_the_sweeps(
     write_sweep(tmp_path / "measurements" / "made-up", status="partial")
     path = tmp_path / "advisor.duckdb"
     build_profile(path, kernels=None)
-    monkeypatch.setattr(data, "sweeps", lambda: sweeps(tmp_path / "measurements"))
+    monkeypatch.setattr(store, "sweeps", lambda: sweeps(tmp_path / "measurements"))
     monkeypatch.setenv("MOE_ADVISOR_STORE", str(path))
     code, out, _ = run("store", "status")
     assert code == 0

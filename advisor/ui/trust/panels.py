@@ -18,6 +18,7 @@ from advisor.catalog.hardware import hardware_called, model_name
 from advisor.measured.measurements import dataset_folders, read_meta
 from advisor.measured.refit_result import Errors
 from advisor.measured.seeds import STATES, TOLERANCE, read_claims, read_findings, seeds_table
+from advisor.measured.store import is_being_written
 from advisor.measured.store_build import StoreStatus
 from advisor.measured.validation import (
     chances_kept,
@@ -294,22 +295,26 @@ def draw_claims() -> None:
 def draw_store_panel() -> None:
     """Coverage of the store, or without one the command that builds it."""
     now = store_status()
-    if now.problem:
+    is_building = is_being_written(now.path)
+    if is_building:
+        st.info("The measured tables are being built; this takes about a minute. Reload then.")
+    elif now.problem:
         st.warning(
             "There are no measured tables on this machine, so no measured points are shown. "
             "Predictions use the constants that ship with the advisor. To build them, run:"
         )
         st.code("python -m advisor store build", language=None)
         st.text(now.problem)
+    if now.problem:
         return
-    _size(now)
+    _size(now, is_building)
     _kernels(now)
     sets = [(folder.name, f"{read_meta(folder).row_count:,}") for folder in dataset_folders()]
     show_table(matrix(("Data set", "Rows"), sets))
     st.caption("`advisor store status` lists what was left out and the sweeps of this machine.")
 
 
-def _size(now: StoreStatus) -> None:
+def _size(now: StoreStatus, is_building: bool) -> None:
     built = f"{now.built_utc:%Y-%m-%d}" if now.built_utc else "at an unknown date"
     source = f"aiconfigurator-core {now.kernel_package_version or 'not installed'}"
     rows = sum((now.rows_by_table or {}).values())
@@ -317,7 +322,7 @@ def _size(now: StoreStatus) -> None:
         f"{rows:,} rows, {now.size_bytes / 1e6:.0f} MB, built {built}; measured kernel tables: "
         f"{source}."
     )
-    for reason in now.stale_because:
+    for reason in () if is_building else now.stale_because:
         st.warning(f"Out of date: {plain(reason)}. Run `python -m advisor store build`.")
 
 
