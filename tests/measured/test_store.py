@@ -23,6 +23,7 @@ from advisor.measured.store import (
     dropped_rows,
     kernel_sources,
     kernel_table,
+    is_being_written,
     only_writer,
     open_store,
     plain_decode_points,
@@ -426,8 +427,10 @@ def test_the_lock_also_holds_between_threads_of_one_process(tmp_path: Path):
         only_writer(tmp_path / "x"),
     ):
         pass
+    assert not is_being_written(tmp_path / "x")
     with only_writer(tmp_path / "x"):
-        pass
+        assert is_being_written(tmp_path / "x")
+    assert not is_being_written(tmp_path / "x")
 
 
 def test_a_failed_build_leaves_the_old_store_and_no_litter(tmp_path: Path, store_path: Path):

@@ -14,6 +14,7 @@ from streamlit.testing.v1 import AppTest
 
 from advisor.answers.advice import advise
 from advisor.measured.seeds import read_claims, read_findings
+from advisor.measured.store import default_store_path, only_writer
 from advisor.measured.validation import chances_kept, read_judged
 from advisor.physics import laws
 from advisor.predict.scenario import Scenario
@@ -472,6 +473,9 @@ def test_a_file_that_is_no_store_is_reported_not_raised(
     monkeypatch.setenv("MOE_ADVISOR_STORE", str(broken))
     test = trusted("trust_data")
     golden(no_measured=test.warning[0].value, build=[block.value for block in test.main.code])
+    with only_writer(default_store_path()):
+        test.run()
+    golden(being_built=[shown.value for shown in test.main.info], left=len(test.warning))
     assert answered(app())
 
 
