@@ -40,49 +40,25 @@ class AtLength:
     """An answer's curve and schedule, were another length accepted."""
 
     advice: Advice
-    factor: Array
-    """Accepted tokens of each K over today's, [nK]. [-]"""
-
-    @cached_property
-    def curve(self) -> Curve:
-        """The curve without its draws, of which many would be kept."""
-        scaled = self._scaled
-        setup = self.advice.setup
-        chance = chance_of_gain(setup, scaled.speedup, scaled.draws, scaled.drafts)
-        return replace(scaled, p_gain=chance, draws=scaled.draws[:0])
-
-    @cached_property
-    def odds(self) -> Odds:
-        """Loss and chances of each K among all, [nB, nK]."""
-        return draft_odds(self._scaled.draws)
+    curve: Curve
+    """Without its draws, of which many would be kept."""
+    odds: Odds
+    """Loss and chances of each K among all, [nB, nK]."""
 
     @cached_property
     def values(self) -> KValues:
         """Values of each K on the batches that decide the schedule."""
-        return values_of(self._scaled, self.advice.on_schedule, self.odds)
+        return values_of(self.curve, self.advice.on_schedule, self.odds)
 
     @cached_property
     def table(self) -> WholeBatches:
         """Values and schedule at every whole batch."""
-        return table_of(self.advice.setup, self.advice.curve, self.values)
+        return table_of(self.advice.setup, self.curve, self.values)
 
     @cached_property
     def enough(self) -> NDArray[np.bool_]:
         """Whether each K would be served at every batch, were it the best one, [nK]."""
-        return np.array([self._is_enough(k) for k in self.advice.curve.drafts.tolist()])
-
-    @property
-    def _scaled(self) -> Curve:
-        """With today's chances of a gain, which no schedule asks for."""
-        curve = self.advice.curve
-        return replace(
-            curve,
-            speedup=curve.speedup * self.factor,
-            low=curve.low * self.factor,
-            high=curve.high * self.factor,
-            draws=curve.draws * self.factor,
-            tpot_s=curve.tpot_s / self.factor,
-        )
+        return np.array([self._is_enough(k) for k in self.curve.drafts.tolist()])
 
     def _is_enough(self, k: int) -> bool:
         fixed = self.advice.decided.fixed_k is not None
@@ -135,9 +111,26 @@ def lengths_of(advice: Advice) -> list[float]:
 def at_length(advice: Advice, length: float) -> AtLength:
     """The answer, were `length` tokens accepted at `stated_k`. Looked at once for each answer."""
     if length not in advice.at_lengths:
-        advice.at_lengths[length] = AtLength(advice, length_factor(advice, length))
+        advice.at_lengths[length] = _at_length(advice, length)
     answer: AtLength = advice.at_lengths[length]
     return answer
+
+
+def _at_length(advice: Advice, length: float) -> AtLength:
+    curve = advice.curve
+    factor = length_factor(advice, length)
+    speedup = curve.speedup * factor
+    draws = curve.draws * factor
+    scaled = replace(
+        curve,
+        speedup=speedup,
+        low=curve.low * factor,
+        high=curve.high * factor,
+        p_gain=chance_of_gain(advice.setup, speedup, draws, curve.drafts),
+        draws=draws[:0],
+        tpot_s=curve.tpot_s / factor,
+    )
+    return AtLength(advice, scaled, draft_odds(draws))
 
 
 @dataclass(frozen=True)
