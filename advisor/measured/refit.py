@@ -40,7 +40,6 @@ from advisor.measured.observations import (
     Observations,
     joined,
     log_predicted,
-    number,
     time_columns,
 )
 from advisor.measured.own_times import as_probable, own_times, without_prompts
@@ -348,7 +347,10 @@ def _without_repeats(points: Sequence[Point]) -> tuple[list[Point], Repeats | No
     cells: dict[tuple[object, ...], list[Point]] = {}
     for point in points:
         length = round(np.log(point.accepted_length) / SAME_LENGTH)
-        stated = (str(point.row.get("dataset") or ""), tuple(point.observations.quantity.tolist()))
+        stated = (
+            str(point.facts.get("dataset") or ""),
+            tuple(point.observations.quantity.tolist()),
+        )
         counted = point.question.counted
         touched = counted and (round(np.log(counted.touched or 1.0) / SAME_LENGTH), counted.in_turn)
         setup = (point.setup.scenario, point.engine_class, touched)
@@ -429,9 +431,9 @@ _RAN_NOTED = re.compile(r"\b(?:graph_mode|runner|attention_backend|expert_kernel
 
 def _ran_text(point: Point) -> str:
     """How a row ran where it says so, ` (captured=0, async_scheduling=1, runner=V1)`."""
-    stated = ((name, number(point.row, name)) for name in _RAN)
+    stated = ((name, point.number(name)) for name in _RAN)
     settings = [f"{name}={value:g}" for name, value in stated if value is not None]
-    settings += _RAN_NOTED.findall(str(point.row.get("notes") or ""))
+    settings += _RAN_NOTED.findall(str(point.facts.get("notes") or ""))
     return f" ({', '.join(settings)})" if settings else ""
 
 

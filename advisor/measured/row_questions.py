@@ -96,9 +96,11 @@ class RowQuestion:
     none of the known."""
     build: Build
     """What the row states of its engine and accelerator."""
+    batch_size: float
+    """Sequences of one instance that decode together. [-]"""
     batch_share: float = 1.0
-    """Sequences of one instance for each of the row's batch: 1 / copies, or the ranks where it
-    counts one. [-]"""
+    """Those of one instance for each of the row's batch: 1 / copies, or the ranks where it counts
+    one. [-]"""
     counted: CountedPass | None = None
     """What the row says of the experts that its passes touched, beside how they were routed; None:
     nothing."""
@@ -189,7 +191,16 @@ def question_of(
     class_name = engine_class(build, scenario.engine)
     counted = _counted(cells, verified or n_draft + 1, batch)
     return RowQuestion(
-        scenario, n_draft, verified, origin, tuple(filled), class_name, build, share, counted
+        scenario,
+        n_draft,
+        verified,
+        origin,
+        tuple(filled),
+        class_name,
+        build,
+        float(instance_batch),
+        share,
+        counted,
     )
 
 
