@@ -273,12 +273,14 @@ def drafter_name(text: str) -> str:
     return _METHODS.get(key) or known.get(key, text.strip().lower())
 
 
-def named_format(text: str) -> tuple[str | None, str]:
-    """Weight format that a checkpoint name says, in a table's words, with remarks on it. None where
-    it says none."""
+def named_format(text: str) -> tuple[str | None, str | None]:
+    """Weight format that a checkpoint name says, in a table's words, with remarks on it.
+
+    No format where it says none, and no remarks where it names no known checkpoint.
+    """
     checkpoint = resolve_model_name(text)
     if checkpoint is None:
-        return None, "not known as a checkpoint; a profile's id that it begins with stands for it"
+        return None, None
     if checkpoint.weight_format is None:
         return None, checkpoint.note
     return checkpoint.weight_format.removesuffix("_block"), checkpoint.note

@@ -51,6 +51,32 @@ class Reject:
 
 
 @dataclass(frozen=True)
+class ReadNote:
+    """What was computed, taken or left out in reading, and its facts; show/phrases/reading.py says
+    it."""
+
+    kind: str
+    facts: tuple[tuple[str, Any], ...] = ()
+    """Numbers, names of columns and what the file states, by the names that phrases use."""
+    files: tuple[str, ...] = ()
+    """Files that it is of, where it is not of all of them."""
+
+
+def noted(kind: str, **facts: Any) -> ReadNote:
+    """The note of a kind."""
+    return ReadNote(kind, tuple(facts.items()))
+
+
+ON_NAMES = frozenset(
+    (
+        *("model_from", "name_replaced", "name_remark", "format_of_name"),
+        *("own_document", "mtp_as_eagle", "eagle3_always"),
+    )
+)
+"""Kinds of notes on what names were taken to mean."""
+
+
+@dataclass(frozen=True)
 class Swap:
     """Two columns that look exchanged, and the sentence that says why."""
 

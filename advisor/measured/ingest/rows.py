@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -33,8 +33,10 @@ from advisor.measured.ingest.derived import derive_rows, match_baselines, plain_
 from advisor.measured.ingest.result import (
     OF_ONE_RUN,
     MissingField,
+    ReadNote,
     Swap,
     missing_fields,
+    noted,
     open_questions,
     rejects_frame,
     shorten,
@@ -45,6 +47,7 @@ from advisor.measured.row_questions import copies_sharing
 from advisor.prediction import AdvisorError
 from advisor.text import counted
 
+T = TypeVar("T")
 _LINES_NAMED = 5
 
 
@@ -59,7 +62,7 @@ class RowSource:
     rows_read: int
     last_line: int
     """The last line that is kept or refused, counted in the file itself."""
-    notes: tuple[str, ...]
+    notes: tuple[ReadNote, ...]
     warnings: tuple[str, ...]
     swaps: tuple[Swap, ...]
     prefill: dict[str, Any]
@@ -75,7 +78,7 @@ class RowSource:
         """Mask of the table's lines that are this file's."""
         return (lines > self.before) & (lines <= self.before + self.last_line)
 
-    def saying(self, note: str, lines: np.ndarray) -> RowSource:
+    def saying(self, note: ReadNote, lines: np.ndarray) -> RowSource:
         """The file with a note more where some of the lines that it speaks of are its own."""
         return replace(self, notes=(*self.notes, note)) if self.holds(lines).any() else self
 
@@ -132,7 +135,9 @@ class Measured:
     sources: tuple[RowSource, ...]
     unknown: tuple[UnknownName, ...] = ()
     missing: tuple[MissingField, ...] = ()
-    derived: tuple[str, ...] = ()
+    derived: tuple[ReadNote, ...] = ()
+    speedups: tuple[ReadNote, ...] = ()
+    """The last of `derived`: where speedups are from, and why some rows have none."""
     warnings: tuple[str, ...] = ()
     rows_repeated: int = 0
     """Measured left out because another equals them in every cell; neither in `frame` nor refused.
@@ -211,6 +216,14 @@ class Measured:
             else holder.lines.get(line - holder.before, line - holder.before) + holder.before
         )
 
+    def at_own_lines(self, note: ReadNote) -> ReadNote:
+        """A note that names lines of rows, with those of the file itself."""
+        facts = (
+            (name, self.own_line(fact) if name in ("line", "plain_line") else fact)
+            for name, fact in note.facts
+        )
+        return replace(note, facts=tuple(facts))
+
     def in_own_lines(self, text: str) -> str:
         """A sentence that names lines of rows, with those of the file itself."""
 
@@ -272,10 +285,7 @@ def with_baselines(tables: Sequence[Measured]) -> list[Measured]:
         rows = np.array([next(plain) for _ in range(len(table.frame))], dtype=bool)
         if rows.any():
             k = table.frame["draft_tokens_k"].mask(rows, 0)
-            note = (
-                f"draft_tokens_k 0 in {counted(int(rows.sum()), 'row')}: chunks of one token "
-                "(itl / tpot), where another run's hold several"
-            )
+            note = noted("no_chunks", n=int(rows.sum()))
             lines = table.frame.index[rows].to_numpy()
             sources = tuple(source.saying(note, lines) for source in table.sources)
             table = replace(table, frame=table.frame.assign(draft_tokens_k=k), sources=sources)
@@ -353,11 +363,14 @@ def with_given(rows: Measured, values: Mapping[str, Any]) -> Measured:
         replaced = before.notna() & (before != after)
         for text in before[replaced].unique():
             bearing = rows.frame.index[replaced & (before == text)].to_numpy()
-            sentence = (
-                f"{name} {shorten(text)!r}, which the file states in "
-                f"{counted(len(bearing), 'row')}, read as {shorten(values[name])!r}, as you say"
+            note = noted(
+                "name_replaced",
+                column=name,
+                stated=shorten(text),
+                n=len(bearing),
+                name=shorten(values[name]),
             )
-            sources = tuple(source.saying(sentence, bearing) for source in sources)
+            sources = tuple(source.saying(note, bearing) for source in sources)
     return replace(changed, sources=sources)
 
 
@@ -411,24 +424,20 @@ def _with_named_formats(
     """Fill empty weight types of `frame` from names of known models. Each file with what is to be
     said of its names."""
     for text in names:
-        weight_format, note = named_format(text)
+        weight_format, remark = named_format(text)
+        facts = {"stated": shorten(text), "remark": remark}
         bearing = frame["model_id"] == text
         empty = bearing & frame["weight_dtype"].isna()
         if weight_format is not None and empty.any():
             frame["weight_dtype"] = frame["weight_dtype"].mask(empty, weight_format)
-            concluded = f" ({note})" if note else ""
-            sentence = (
-                f"weight_dtype {weight_format} read from the name {shorten(text)!r} where none is "
-                f"given{concluded}"
-            )
-            sources = tuple(
-                source.saying(sentence, frame.index[empty].to_numpy()) for source in sources
-            )
-        elif note and not formats_only:
-            sentence = f"model_id {shorten(text)!r}: {note}"
-            sources = tuple(
-                source.saying(sentence, frame.index[bearing].to_numpy()) for source in sources
-            )
+            note = noted("format_of_name", format=weight_format, **facts)
+            bearing = empty
+        elif formats_only or remark == "":
+            continue
+        else:
+            note = noted("name_remark", **facts)
+        lines = frame.index[bearing].to_numpy()
+        sources = tuple(source.saying(note, lines) for source in sources)
     return sources
 
 
@@ -507,24 +516,21 @@ def evaluate(rows: Measured) -> Measured:
     missing_from = frame if not keep.any() else None
     frame = frame if keep.all() else frame[keep]
     notes = _notes_of_readers(rows)
+    speedups: list[ReadNote] = []
     warnings = _warnings_of_readers(rows, frame.index)
     swaps = [*_swaps_of_readers(rows), *checked.swaps]
     warnings += [*(swap.reason for swap in swaps), *map(rows.in_own_lines, checked.warnings)]
     if repeated:
         warnings.append(f"{counted(repeated, 'row')} equal to another in every cell: counted once")
     if computed is not None:
-        notes += map(rows.in_own_lines, computed.notes(keep))
+        notes += computed.notes(keep)
         several = copies_sharing(frame)
         if (several > 1.0).any():
-            rows_of_several = counted(int((several > 1.0).sum()), "row")
-            at_most = f"{several.max():.0f} copies of the model"
-            notes.append(
-                f"batch_size and rates in {rows_of_several} are shared by {at_most}: each decodes "
-                "its part"
-            )
+            shared = int((several > 1.0).sum())
+            notes.append(noted("copies", n=shared, copies=int(several.max())))
         if len(frame):
-            frame, matching = match_baselines(frame)
-            notes.append(rows.in_own_lines(matching))
+            frame, matched = match_baselines(frame)
+            speedups = [rows.at_own_lines(note) for note in matched]
     rejects = (
         pd.concat([rows.rejects, rejects_frame(broken)], ignore_index=True)
         if broken
@@ -543,7 +549,8 @@ def evaluate(rows: Measured) -> Measured:
         missing=missing_fields(
             frame if missing_from is None else missing_from, rows.kind, prefills
         ),
-        derived=tuple(notes),
+        derived=(*notes, *speedups),
+        speedups=tuple(speedups),
         warnings=tuple(dict.fromkeys(warnings)),
         rows_repeated=repeated,
         swapped=tuple(swap.columns for swap in swaps),
@@ -576,14 +583,13 @@ def without_repeats(frame: pd.DataFrame) -> tuple[pd.DataFrame, int]:
     return frame[keep], int(repeated.sum())
 
 
-def _notes_of_readers(rows: Measured) -> list[str]:
-    notes = _with_files(rows, [source.notes for source in rows.sources])
+def _notes_of_readers(rows: Measured) -> list[ReadNote]:
+    by_note = _with_files(rows, [source.notes for source in rows.sources])
+    notes = [replace(note, files=files) for note, files in by_note]
     if len(rows.sources) == 1:
         return notes
-    starts = ", ".join(
-        f"{source.file_name} from line {source.before + 1}" for source in rows.sources
-    )
-    return [f"lines are counted on through the files: {starts}", *notes]
+    starts = tuple((source.file_name, source.before + 1) for source in rows.sources)
+    return [noted("files", starts=starts), *notes]
 
 
 def _warnings_of_readers(rows: Measured, usable: pd.Index) -> list[str]:
@@ -593,7 +599,7 @@ def _warnings_of_readers(rows: Measured, usable: pd.Index) -> list[str]:
     for source in rows.sources:
         of_names = [name.warning(source, usable) for name in rows.unknown]
         warnings.append([*source.warnings, *filter(None, of_names)])
-    return _with_files(rows, warnings)
+    return [f"{of_files(files)}{text}" for text, files in _with_files(rows, warnings)]
 
 
 def _swaps_of_readers(rows: Measured) -> list[Swap]:
@@ -603,16 +609,20 @@ def _swaps_of_readers(rows: Measured) -> list[Swap]:
     return [replace(swap, reason=f"{file_name}: {swap.reason}") for file_name, swap in file_swaps]
 
 
-def _with_files(rows: Measured, texts: Sequence[Sequence[str]]) -> list[str]:
-    """Each sentence once, with its files where not all of them say it. `texts` of each file."""
-    by_text: dict[str, list[str]] = {}
-    for source, sentences in zip(rows.sources, texts, strict=True):
-        for text in sentences:
-            by_text.setdefault(text, []).append(source.file_name)
-    with_files = []
-    for text, file_names in by_text.items():
-        first_names = ", ".join(file_names[:3])
-        more = ", ..." if len(file_names) > 3 else ""
-        of_all = len(file_names) == len(rows.sources)
-        with_files.append(text if of_all else f"{first_names}{more}: {text}")
-    return with_files
+def _with_files(
+    rows: Measured, items_of: Sequence[Sequence[T]]
+) -> Iterator[tuple[T, tuple[str, ...]]]:
+    """Each item once, with its files where it is not of all of them. `items_of`: items of each
+    file."""
+    by_item: dict[T, list[str]] = {}
+    for source, items in zip(rows.sources, items_of, strict=True):
+        for item in items:
+            by_item.setdefault(item, []).append(source.file_name)
+    for item, names in by_item.items():
+        yield item, () if len(names) == len(rows.sources) else tuple(names)
+
+
+def of_files(names: Sequence[str]) -> str:
+    """The first of some files before what is of them, `a.csv, b.csv: `. Empty for none."""
+    more = ", ..." if len(names) > 3 else ""
+    return f"{', '.join(names[:3])}{more}: " if names else ""

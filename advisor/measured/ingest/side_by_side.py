@@ -197,22 +197,17 @@ class SideBySide:
         stem = "value" if self.metric is None else self.metric
         return {self.plain: f"baseline_{stem}", self.spec: f"sd_{stem}"}
 
-    def note(self, headers: Sequence[str]) -> str:
-        """The sentence that says how the two columns are read."""
+    def facts(self, headers: Sequence[str]) -> dict[str, object]:
+        """How the two columns are read: their headers, what they count, or are guessed to, and
+        quantities that were left out."""
         guess = METRICS.get(str(self.said.get("metric")))
-        open_ = (
-            "what they count is asked for"
-            if guess is None
-            else f"{guess.title}, unless said otherwise"
-        )
-        counts = open_ if self.metric is None else METRICS[self.metric].title
-        plain = headers[self.plain][:40]
-        spec = headers[self.spec][:40]
-        left_out = "".join(f"; --prefer {quantity} reads that instead" for quantity in self.others)
-        return (
-            f"{plain!r} is read as the value without drafts, {spec!r} as the one with them "
-            f"({counts}){left_out}"
-        )
+        return {
+            "plain": headers[self.plain][:40],
+            "spec": headers[self.spec][:40],
+            "counts": None if self.metric is None else METRICS[self.metric].title,
+            "guess": None if guess is None else guess.title,
+            "others": self.others,
+        }
 
 
 def side_by_side(headers: Sequence[str], shown: Sequence[str] = ()) -> SideBySide | None:

@@ -17,7 +17,7 @@ from advisor.measured.ingest.acceptance import histogram_shares
 from advisor.measured.ingest.cells import Cells
 from advisor.measured.ingest.columns import UNIT_FACTORS, header_key
 from advisor.measured.ingest.derived import acceptance_by_position_text
-from advisor.measured.ingest.result import Reject, shorten
+from advisor.measured.ingest.result import ReadNote, Reject, shorten
 from advisor.measured.ingest.upload import Sample
 from advisor.measured.readers.base import (
     Format,
@@ -29,7 +29,7 @@ from advisor.measured.readers.base import (
     whole,
 )
 from advisor.prediction import AdvisorError
-from advisor.text import counted, number_of
+from advisor.text import number_of
 
 COUNT_TOLERANCE = 0.10
 """Client and server token counts that differ by more make per-token times doubtful."""
@@ -128,14 +128,14 @@ def _count_warnings(rows: Sequence[Mapping[str, Metric]]) -> list[str]:
     return []
 
 
-def _finish(frame: pd.DataFrame) -> list[str]:
+def _finish(frame: pd.DataFrame) -> list[ReadNote]:
     """K from the draft counters, where they divide evenly."""
     notes = mark_same_run(frame)
     for tokens, steps in (("_total_draft_tokens", "_total_steps"), ("_draft_tokens", "_steps")):
         if tokens not in frame or steps not in frame:
             continue
         ratio = (frame[tokens] / frame[steps].where(frame[steps] > 0)).to_numpy(dtype=float)
-        fill_k(frame, whole(ratio), "draft tokens / steps", notes)
+        fill_k(frame, whole(ratio), "steps", notes)
     return notes
 
 
@@ -247,7 +247,7 @@ def read_csv(sample: Sample) -> RawRows:
     """One row for the file. The model is not in it and is asked for."""
     metrics, gpus = _parse_csv(sample)
     raw = raw_from_metrics([metrics], [1])
-    raw.notes.append("the CSV rounds to two decimals; the JSON of the same run is more exact")
+    raw.note("csv_rounded")
     names = {name for name, _ in gpus}
     if len(names) == 1:
         raw.prefill["hardware_id"] = names.pop()
@@ -339,11 +339,9 @@ def read_records(sample: Sample) -> RawRows:
     }
     raw = raw_from_metrics([means], [min(sample.lines)])
     raw.rejects = rejects
-    raw.notes.append(
-        f"one row of means over {n_used:,} requests; the file does not state the concurrency"
-    )
+    raw.note("means_of_requests", n=n_used)
     if n_warm:
-        raw.notes.append(f"{counted(n_warm, 'request')} of the warm-up left out")
+        raw.note("warm_up", left=(n_warm, "request"))
     return raw
 
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -37,7 +37,7 @@ from advisor.measured.ingest.columns import (
     weight_dtype,
 )
 from advisor.measured.ingest.derived import acceptance_by_position_text, accepted_length_from_counts
-from advisor.measured.ingest.result import Reject, Swap, rejects_frame, shorten
+from advisor.measured.ingest.result import ReadNote, Reject, Swap, noted, rejects_frame, shorten
 from advisor.measured.ingest.side_by_side import metric_name
 from advisor.measured.ingest.upload import Sample
 from advisor.text import counted, number_of
@@ -54,7 +54,7 @@ NAME_MAPS: dict[str, Callable[[str], str | None]] = {
     "kv_dtype": cache_dtype,
     "routing": routing_name,
 }
-Finish = Callable[[pd.DataFrame], list[str]]
+Finish = Callable[[pd.DataFrame], list[ReadNote]]
 
 
 @dataclass
@@ -70,12 +70,16 @@ class RawRows:
     cells: dict[str, Cells]
     rejects: list[Reject] = field(default_factory=list)
     prefill: dict[str, Any] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    notes: list[ReadNote] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     swaps: list[Swap] = field(default_factory=list)
     finish: Finish | None = None
     decimal_comma: bool | None = None
     """What a user says that commas in numbers mark; None: the cells tell."""
+
+    def note(self, kind: str, **facts: Any) -> None:
+        """Note what the user has to know of the rows."""
+        self.notes.append(noted(kind, **facts))
 
     def constant(self, column: str, value: Any, source: str = "(format)") -> None:
         """Give every row the same value."""
@@ -348,8 +352,8 @@ def time_maps(within: str = "") -> tuple[FieldMap, ...]:
     return tuple(FieldMap(column, sources, MS) for column, sources in time_fields(within).items())
 
 
-def medians_note(records: Sequence[Mapping[str, Any]], within: str = "") -> list[str]:
-    """The sentence that names the times whose mean no record has, where a median stands in. None
+def medians_note(records: Sequence[Mapping[str, Any]], within: str = "") -> list[ReadNote]:
+    """The note that names the times whose mean no record has, where a median stands in. None
     otherwise."""
     columns = []
     for column, sources in time_fields(within).items():
@@ -360,16 +364,12 @@ def medians_note(records: Sequence[Mapping[str, Any]], within: str = "") -> list
             source.removeprefix(within).startswith("mean") for source in used_sources
         ):
             columns.append(column)
-    return (
-        [f"{', '.join(columns)}: the file gives no mean, so the median stands in"]
-        if columns
-        else []
-    )
+    return [noted("medians", columns=tuple(columns))] if columns else []
 
 
 def model_cells(
     records: Sequence[Mapping[str, Any]], paths: tuple[str, ...]
-) -> tuple[Cells, list[str]]:
+) -> tuple[Cells, list[ReadNote]]:
     """Names of models, [rows].
 
     The first of several fields that names a model we know, else the first there is.
@@ -389,16 +389,16 @@ def model_cells(
                 names[0] if names else (None, paths[0]),
             )
         )
-    notes = set()
+    notes = []
     for record, (name, path) in zip(records, chosen, strict=True):
         stated = field_of(record, paths[0])
         if path != paths[0] and isinstance(stated, str) and name != stated:
             field_name = path.rpartition(".")[2]
-            notes.add(
-                f"model_id taken from {field_name} ({shorten(name)}): {shorten(stated)!r} names "
-                "no known model"
+            notes.append(
+                noted("model_from", field=field_name, name=shorten(name), stated=shorten(stated))
             )
-    return Cells([name for name, _ in chosen], [path for _, path in chosen]), sorted(notes)
+    cells = Cells([name for name, _ in chosen], [path for _, path in chosen])
+    return cells, list(dict.fromkeys(notes))
 
 
 @lru_cache(maxsize=1024)  # a sweep repeats few of them
@@ -444,10 +444,10 @@ def _parsed(value: Any) -> Any:
         return None
 
 
-def finish_serve(frame: pd.DataFrame) -> list[str]:
+def finish_serve(frame: pd.DataFrame) -> list[ReadNote]:
     """Lengths per request, accepted length and K from counts. K without counts is the number of
     positions."""
-    notes: list[str] = []
+    notes: list[ReadNote] = []
     completed = floats(frame, "_completed")
     lengths = (
         ("input_tokens", "_total_input", "_asked_input"),
@@ -470,28 +470,22 @@ def finish_serve(frame: pd.DataFrame) -> list[str]:
     empty = frame["accepted_length"].isna().to_numpy() & ~np.isnan(length)
     if empty.any():
         frame.loc[empty, "accepted_length"] = length[empty]
-        notes.append(
-            f"accepted_length computed in {counted(int(empty.sum()), 'row')} as 1 + accepted "
-            "tokens / drafts"
-        )
+        notes.append(noted("length_from_drafts", n=int(empty.sum())))
     mark_same_run(frame)
     # A run with a table of K by batch reports the positions of its largest K, whatever it drafted.
     positions = floats(frame, "_positions")
     cut_short = np.abs(per_draft / positions - 1.0) <= _CUT_SHORT
-    fill_k(frame, np.where(cut_short, positions, whole(per_draft)), "draft tokens / drafts", notes)
+    fill_k(frame, np.where(cut_short, positions, whole(per_draft)), "drafts", notes)
     fill_k(
         frame,
         np.where(np.isnan(per_draft), positions, np.nan),
-        "the number of draft positions reported",
+        "positions",
         notes,
     )
     varying = frame["draft_tokens_k"].isna().to_numpy() & ~np.isnan(per_draft)
     if varying.any():
-        notes.append(
-            f"draft length varied in {counted(int(varying.sum()), 'row')} (mean "
-            f"{np.nanmean(per_draft[varying]):.2f}); state K. Acceptance by position is left out: "
-            "the later positions were not drafted in every round"
-        )
+        mean = float(np.nanmean(per_draft[varying]))
+        notes.append(noted("k_varied", n=int(varying.sum()), mean=mean))
     _drafted_positions(frame, varying)
     return notes
 
@@ -509,7 +503,7 @@ def _drafted_positions(frame: pd.DataFrame, varying: np.ndarray) -> None:
         )
 
 
-def mark_same_run(frame: pd.DataFrame) -> list[str]:
+def mark_same_run(frame: pd.DataFrame) -> list[ReadNote]:
     """Say of every accepted length that it was counted in its own run."""
     frame.loc[frame["accepted_length"].notna(), "accepted_length_same_run"] = 1
     return []
@@ -520,12 +514,16 @@ def whole(ratio: np.ndarray, tolerance: float = _WHOLE_TOLERANCE) -> np.ndarray:
     return np.where(np.abs(ratio - np.round(ratio)) <= tolerance, np.round(ratio), np.nan)
 
 
-def fill_k(frame: pd.DataFrame, k: np.ndarray, how: str, notes: list[str]) -> None:
+KFrom = Literal["drafts", "positions", "rounds", "steps"]
+"""What drafted tokens were divided by for K, or the draft positions that were reported."""
+
+
+def fill_k(frame: pd.DataFrame, k: np.ndarray, source: KFrom, notes: list[ReadNote]) -> None:
     """Fill empty K from `k`, NaN where it is not known, and note it."""
     empty = frame["draft_tokens_k"].isna().to_numpy() & ~np.isnan(k)
     if empty.any():
         frame.loc[empty, "draft_tokens_k"] = k[empty].astype(int)
-        notes.append(f"draft_tokens_k taken in {counted(int(empty.sum()), 'row')} from {how}")
+        notes.append(noted(f"k_from_{source}", n=int(empty.sum())))
 
 
 def closed_loads(

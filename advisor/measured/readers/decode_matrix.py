@@ -26,7 +26,7 @@ from advisor.measured.readers.base import (
     from_records,
     model_cells,
 )
-from advisor.text import counted, number_of
+from advisor.text import number_of
 
 _MAPS = (
     *field_maps(
@@ -105,9 +105,7 @@ def read(sample: Sample) -> RawRows:
     raw.notes += model_notes
     limited = sum(kind == "concurrency" for _, kind in batches)
     if limited:
-        raw.notes.append(
-            f"{counted(limited, 'cell')} queued: the batch is the mean of the requests that ran"
-        )
+        raw.note("queued", left=(limited, "cell"))
     return raw
 
 

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from advisor.measured.ingest.cells import Cells, read_table
-from advisor.measured.ingest.result import Reject, shorten
+from advisor.measured.ingest.result import Reject, noted, shorten
 from advisor.measured.ingest.upload import Sample
 from advisor.measured.readers.base import Format, RawRows, field_of, model_cells, with_header
 from advisor.prediction import AdvisorError
-from advisor.text import counted, number_of
+from advisor.text import number_of
 
 _TEST = re.compile(
     r"(?P<context>ctx_)?(?P<kind>pp|tg)(?P<tokens>[0-9]{0,9})"
@@ -69,17 +69,10 @@ def _raw(sample: Sample, runs: Sequence[_Run], rejects: Sequence[Reject], left_o
     # request.
     if any(run.request_rate is None for run in runs):
         raw.cells["output_tok_per_s"] = Cells([run.total_rate for run in runs], "t/s (total)")
-    raw.notes += [
-        *model_notes,
-        "tpot_s is 1 / tokens per second of one request, its first token left out",
-    ]
+    raw.notes += [*model_notes, noted("time_of_request")]
     if left_out:
-        raw.notes.append(
-            f"{counted(left_out, 'test')} left out: prompt processing and loading of a context"
-        )
-    raw.notes.append(
-        "the tool knows neither the engine nor K: say them, and give runs without drafts K = 0"
-    )
+        raw.note("prompt_tests", left=(left_out, "test"))
+    raw.note("engine_and_k_unknown")
     return raw
 
 

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from advisor.measured.ingest.columns import MAX_DRAFT_TOKENS
-from advisor.measured.ingest.result import Reject
+from advisor.measured.ingest.result import Reject, noted
 from advisor.measured.ingest.upload import Sample
 from advisor.measured.readers.base import (
     MS,
@@ -48,7 +48,7 @@ Step = tuple[float, ...]
 @dataclass
 class _Log:
     """Decoding steps of a log by Key, what the server says of itself, and how many lines were left
-    out and why."""
+    out by kind of note."""
 
     steps: dict[Key, list[Step]] = field(default_factory=dict)
     said: dict[str, Any] = field(default_factory=dict)
@@ -69,6 +69,7 @@ class _Server:
     model: str
     """Its own name of the model's field."""
     note: str
+    """The kind of note on its step times."""
     remedy: str
     maps: tuple[FieldMap, ...]
     lines: Callable[[str], _Log]
@@ -92,13 +93,14 @@ class _Server:
             for key, steps in log.steps.items()
             if key not in usable
         ]
-        left_out_text = ", ".join(
-            f"{counted(count, self.unit)} {why}" for why, count in log.left_out.items()
-        )
         if not usable:
+            left_out = ", ".join(
+                f"{counted(count, self.unit)} {why.removeprefix('left_').replace('_', ' ')}"
+                for why, count in log.left_out.items()
+            )
             raise AdvisorError(
                 f"{sample.name}: no batch has {self.least} {self.unit}s of decoding alone "
-                f"({left_out_text or f'too few {self.unit}s'}); send the log of a longer run at a "
+                f"({left_out or f'too few {self.unit}s'}); send the log of a longer run at a "
                 f"steady load{self.remedy}"
             )
         records = [self.row(key, steps, log.said) for key, steps in usable.items()]
@@ -111,7 +113,8 @@ class _Server:
             ("prompts_cached", 1),
         ):
             raw.constant(column, value)
-        raw.notes += [*notes, self.note, *([f"left out: {left_out_text}"] if left_out_text else [])]
+        raw.notes += [*notes, noted(self.note)]
+        raw.notes += [noted(why, left=(count, self.unit)) for why, count in log.left_out.items()]
         return raw
 
 
@@ -174,11 +177,11 @@ def _vllm_steps(text: str) -> _Log:
 
 def _why_not(step: re.Match[str], sequences: int, tokens: int, ms: float) -> str:
     if step["dummy"] or not sequences or not ms:
-        return "idle"
+        return "left_idle"
     if int(step["prompts"]) or int(step["prompt_tokens"]):
-        return "with prompts"
+        return "left_with_prompts"
     if tokens % sequences or not sequences <= tokens <= (MAX_DRAFT_TOKENS + 1) * sequences:
-        return "whose sequences differ in K"
+        return "left_of_unequal_k"
     return ""
 
 
@@ -198,7 +201,7 @@ _VLLM = _Server(
     least=5,
     few="steps",
     model="model",
-    note="step times are medians of the engine's own log; drafts accepted are not in these lines",
+    note="steps_of_log",
     remedy="",
     maps=(
         *field_maps(batch_size="batch", draft_tokens_k="k"),
@@ -250,13 +253,9 @@ def _sglang_lines(text: str) -> _Log:
         ranks.add(rank["dp"] if rank else None)
         batch = int(step["batch"])
         rate = float(step["rate"])
-        why = (
-            "idle"
-            if not batch or not rate
-            else "after a prompt or another batch"
-            if batch != before
-            else ""
-        )
+        why = "left_after_a_prompt" if batch != before else ""
+        if not batch or not rate:
+            why = "left_idle"
         before = batch
         if why:
             log.left_out[why] += 1
@@ -294,7 +293,7 @@ _SGLANG = _Server(
     least=3,
     few="lines of decoding alone",
     model="model_path",
-    note="step times are batch x accepted length over the rate that the server's log gives",
+    note="steps_from_rate",
     remedy=", or start the server with --decode-log-interval 1",
     maps=(
         *field_maps(batch_size="batch"),

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from advisor.measured.ingest.result import ReadNote, noted
 from advisor.measured.ingest.upload import MAX_TEXT_LOG_BYTES, Sample
 from advisor.measured.readers.base import (
     MS,
@@ -29,7 +30,6 @@ from advisor.measured.readers.base import (
     whole,
 )
 from advisor.prediction import AdvisorError
-from advisor.text import counted
 
 _TITLE = "= PERFORMANCE OVERVIEW"
 _BEGINS = ("= PYTORCH BACKEND", "= ENGINE DETAILS")
@@ -155,21 +155,16 @@ def _described(raw: RawRows, records: list[dict[str, Any]]) -> RawRows:
     raw.constant("engine", "trtllm")
     raw.constant("batch_kind", "concurrency")
     raw.cells["model_id"], model_notes = model_cells(records, ("model", "model_path"))
-    raw.notes += [
-        *model_notes,
-        "batch_size is the mean number of requests in flight, those in prefill among them",
-    ]
+    raw.notes += [*model_notes, noted("requests_in_flight")]
     if any("tpot_ms" not in record for record in records):
-        raw.notes.append(
-            "without --streaming the report has no time per token: its rate includes prefill"
-        )
+        raw.note("no_streaming")
     return raw
 
 
-def _finish(frame: pd.DataFrame) -> list[str]:
+def _finish(frame: pd.DataFrame) -> list[ReadNote]:
     """GPUs, and K and accepted length from the drafts of a mean request: its rounds are output less
     accepted tokens."""
-    notes: list[str] = []
+    notes: list[ReadNote] = []
     gpus = floats(frame, "tensor_parallel") * np.nan_to_num(floats(frame, "_pp"), nan=1.0)
     known = gpus >= 1
     frame.loc[known, "gpu_count"] = gpus[known].astype(int)
@@ -181,13 +176,8 @@ def _finish(frame: pd.DataFrame) -> list[str]:
     if counts.any():
         frame.loc[counts, "accepted_length"] = length[counts]
         mark_same_run(frame)
-        notes.append(
-            f"accepted_length computed in {counted(int(counts.sum()), 'row')} as output tokens / "
-            "rounds"
-        )
-    fill_k(
-        frame, whole(np.where(np.round(k) >= 1, k, np.nan), _WHOLE), "draft tokens / rounds", notes
-    )
+        notes.append(noted("length_from_rounds", n=int(counts.sum())))
+    fill_k(frame, whole(np.where(np.round(k) >= 1, k, np.nan), _WHOLE), "rounds", notes)
     return notes
 
 

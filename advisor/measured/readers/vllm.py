@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from advisor.measured.ingest.cells import Cells, read_table
-from advisor.measured.ingest.result import Reject, shorten
+from advisor.measured.ingest.result import Reject, noted, shorten
 from advisor.measured.ingest.upload import MAX_TEXT_LOG_BYTES, MIB, Sample
 from advisor.measured.readers.base import (
     PER_POSITION,
@@ -159,9 +159,7 @@ _LATENCY_MAPS = (
 def read_latency(sample: Sample) -> RawRows:
     """One row per object. The output rate follows once batch and lengths are filled in."""
     raw, _ = raw_points(sample, _LATENCY_MAPS, engine="vllm", batch_kind="batch")
-    raw.notes.append(
-        "the latency is of a whole batch and includes prefill, so it gives a rate but no step time"
-    )
+    raw.note("whole_batch")
     return raw
 
 
@@ -177,9 +175,7 @@ _THROUGHPUT_MAPS = (
 def read_throughput(sample: Sample) -> RawRows:
     """One row per object. The output rate follows once the two lengths are filled in."""
     raw, _ = raw_points(sample, _THROUGHPUT_MAPS, engine="vllm")
-    raw.notes.append(
-        "tokens_per_second counts prompt and generated tokens; the batch is the engine's own choice"
-    )
+    raw.note("all_tokens")
     return raw
 
 
@@ -228,17 +224,11 @@ def read_forward(sample: Sample) -> RawRows:
         prefill,
     )
     raw.constant("engine", "vllm")
-    raw.notes.append(
-        "verify_time_s is the timed forward pass itself (median); it contains no drafting and no "
-        "sampling"
-    )
+    raw.note("forward_pass")
     if max(ranks, default=1) > 1 and not any(
         row["batch_kind"] == "requests_per_rank" for row in rows
     ):
-        raw.notes.append(
-            "requests are those of one data-parallel rank: where the run had any, set "
-            "batch_kind=requests_per_rank"
-        )
+        raw.note("of_one_rank")
     return raw
 
 
@@ -386,7 +376,7 @@ def read(sample: Sample) -> RawRows:
     raw.notes += [
         *model_notes,
         *medians_note(records),
-        "the block is rounded to two decimals; the result file is more exact",
+        noted("block_rounded"),
     ]
     positions = [record.get("_by_position") for record in records]
     if any(positions):
