@@ -226,12 +226,10 @@ _CHANGE_STEPS: dict[str, tuple[Any, Any]] = {
 _READING: Facts = dict.fromkeys(reading.BOOK.facts, "name") | {
     **dict.fromkeys(("n", "n_more", "line", "plain_line", "copies"), 3),
     "mean": 2.5,
-    "share": 0.1,
     "left": (3, "step"),
     "columns": ("tpot_s", "itl_s"),
     "others": ("output_tok_per_s",),
     "names": ("prompt length", "generated length"),
-    "metrics": ("tpot_ms", "step_time_ms"),
     "starts": (("a.csv", 1), ("b.csv", 9)),
     "differences": (("batch", "8", "32"), ("engine", None, "vllm")),
     "in_ms": True,

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from advisor.measured.ingest.columns import COLUMNS, Numbers
-from advisor.measured.ingest.result import ReadNote, noted, shorten
+from advisor.measured.ingest.result import ReadNote, noted, rows_noted, shorten
 from advisor.measured.ingest.side_by_side import METRICS, ROUND_TIME, open_pairs, value_direction
 from advisor.predict.scenario_fields import mean_context
 
@@ -165,13 +165,14 @@ class Computed:
 
     def notes(self, keep: np.ndarray) -> list[ReadNote]:
         """What the user has to know, with counts over the rows that `keep` marks, [rows]."""
-        out = []
-        for name in _COMPUTED:
-            for how, masks in (("computed", self.filled), ("otherwise", self.otherwise)):
-                n = int(masks[name][keep].sum()) if name in masks else 0
-                if n:
-                    out.append(noted(f"{how}_{name}", n=n, share=CHUNK_TOLERANCE))
-        return out
+        cases = (("computed", self.filled), ("otherwise", self.otherwise))
+        masks = {
+            f"{case}_{name}": cells[name][keep]
+            for name in _COMPUTED
+            for case, cells in cases
+            if name in cells
+        }
+        return rows_noted(**masks)
 
 
 _COMPUTED = (
@@ -411,10 +412,7 @@ def match_baselines(
     timed = frame[list(_COMPARED)].notna().any(axis=1).to_numpy()
     drafting = (k > 0) & ~known
     wanted = drafting & timed & frame["batch_size"].notna().to_numpy()
-    n_stated = int((stated & ~(k == 0)).sum())
-    notes = []
-    if n_stated:
-        notes.append(noted("speedup_stated", n=n_stated))
+    notes = rows_noted(speedup_stated=stated & ~(k == 0))
     out = frame
     if (drafting & timed).any():
         baselines = _baselines(frame, np.flatnonzero(wanted), unstated_fits)
@@ -422,14 +420,9 @@ def match_baselines(
         notes += _matched(ok, baselines)
         notes += _unmatched(frame, np.flatnonzero(drafting & timed & ~ok))
     unsaid = open_pairs(frame)
-    if n := int(unsaid.sum()):
-        notes.append(noted("metric_open", n=n, metrics=tuple(METRICS)))
-    if untimed := int((drafting & ~timed & ~unsaid).sum()):
-        notes.append(noted("untimed", n=untimed))
-    if np.isnan(k).any():
-        notes.append(noted("k_unknown"))
-    if (drafting_rows := int(((k > 0) & known & ~stated).sum())) and not notes:
-        notes.append(noted("both_in_row", n=drafting_rows))
+    untimed = drafting & ~timed & ~unsaid
+    notes += rows_noted(metric_open=unsaid, untimed=untimed, k_unknown=np.isnan(k))
+    notes = notes or rows_noted(both_in_row=(k > 0) & known & ~stated)
     return out, notes or [noted("no_drafts")]
 
 

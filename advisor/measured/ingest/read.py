@@ -46,6 +46,7 @@ from advisor.measured.ingest.result import (
     PREFER,
     TIMES,
     Reject,
+    noted,
     rejects_frame,
     shorten,
 )
@@ -248,7 +249,7 @@ def typed_rows(raw: RawRows, reader: Format, name: str, sha256: str) -> Measured
         sha256=sha256,
         rows_read=rows_read,
         last_line=max(int(lines.max()) for lines in (frame.index, rejects["line"]) if len(lines)),
-        notes=tuple(notes),
+        notes=(noted(reader.id), *notes),
         warnings=tuple(raw.warnings),
         swaps=tuple(raw.swaps),
         prefill=raw.prefill,

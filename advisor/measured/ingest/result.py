@@ -56,6 +56,7 @@ class ReadNote:
     it."""
 
     kind: str
+    """Of the note; a format's id is what holds of all rows of that format."""
     facts: tuple[tuple[str, Any], ...] = ()
     """Numbers, names of columns and what the file states, by the names that phrases use."""
     files: tuple[str, ...] = ()
@@ -67,10 +68,15 @@ def noted(kind: str, **facts: Any) -> ReadNote:
     return ReadNote(kind, tuple(facts.items()))
 
 
+def rows_noted(**masks: np.ndarray) -> list[ReadNote]:
+    """Notes that count rows, by kind the mask of those that it is of [rows]. None of no row."""
+    return [noted(kind, n=int(rows.sum())) for kind, rows in masks.items() if rows.any()]
+
+
 ON_NAMES = frozenset(
     (
         *("model_from", "name_replaced", "name_remark", "format_of_name"),
-        *("own_document", "mtp_as_eagle", "eagle3_always"),
+        *("own_document", "mtp_as_eagle", "specforge"),
     )
 )
 """Kinds of notes on what names were taken to mean."""

@@ -39,6 +39,7 @@ from advisor.measured.ingest.result import (
     noted,
     open_questions,
     rejects_frame,
+    rows_noted,
     shorten,
 )
 from advisor.measured.ingest.upload import MAX_REJECTS, MAX_ROWS, one_sentence
@@ -285,7 +286,7 @@ def with_baselines(tables: Sequence[Measured]) -> list[Measured]:
         rows = np.array([next(plain) for _ in range(len(table.frame))], dtype=bool)
         if rows.any():
             k = table.frame["draft_tokens_k"].mask(rows, 0)
-            note = noted("no_chunks", n=int(rows.sum()))
+            (note,) = rows_noted(no_chunks=rows)
             lines = table.frame.index[rows].to_numpy()
             sources = tuple(source.saying(note, lines) for source in table.sources)
             table = replace(table, frame=table.frame.assign(draft_tokens_k=k), sources=sources)

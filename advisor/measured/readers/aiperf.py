@@ -247,7 +247,6 @@ def read_csv(sample: Sample) -> RawRows:
     """One row for the file. The model is not in it and is asked for."""
     metrics, gpus = _parse_csv(sample)
     raw = raw_from_metrics([metrics], [1])
-    raw.note("csv_rounded")
     names = {name for name, _ in gpus}
     if len(names) == 1:
         raw.prefill["hardware_id"] = names.pop()

@@ -37,7 +37,15 @@ from advisor.measured.ingest.columns import (
     weight_dtype,
 )
 from advisor.measured.ingest.derived import acceptance_by_position_text, accepted_length_from_counts
-from advisor.measured.ingest.result import ReadNote, Reject, Swap, noted, rejects_frame, shorten
+from advisor.measured.ingest.result import (
+    ReadNote,
+    Reject,
+    Swap,
+    noted,
+    rejects_frame,
+    rows_noted,
+    shorten,
+)
 from advisor.measured.ingest.side_by_side import metric_name
 from advisor.measured.ingest.upload import Sample
 from advisor.text import counted, number_of
@@ -470,7 +478,7 @@ def finish_serve(frame: pd.DataFrame) -> list[ReadNote]:
     empty = frame["accepted_length"].isna().to_numpy() & ~np.isnan(length)
     if empty.any():
         frame.loc[empty, "accepted_length"] = length[empty]
-        notes.append(noted("length_from_drafts", n=int(empty.sum())))
+        notes += rows_noted(length_from_drafts=empty)
     mark_same_run(frame)
     # A run with a table of K by batch reports the positions of its largest K, whatever it drafted.
     positions = floats(frame, "_positions")
@@ -523,7 +531,7 @@ def fill_k(frame: pd.DataFrame, k: np.ndarray, source: KFrom, notes: list[ReadNo
     empty = frame["draft_tokens_k"].isna().to_numpy() & ~np.isnan(k)
     if empty.any():
         frame.loc[empty, "draft_tokens_k"] = k[empty].astype(int)
-        notes.append(noted(f"k_from_{source}", n=int(empty.sum())))
+        notes += rows_noted(**{f"k_from_{source}": empty})
 
 
 def closed_loads(

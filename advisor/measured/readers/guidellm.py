@@ -12,7 +12,7 @@ import numpy as np
 
 from advisor.measured.ingest.cells import Cells
 from advisor.measured.ingest.columns import match_header
-from advisor.measured.ingest.result import Reject, noted, shorten
+from advisor.measured.ingest.result import Reject, shorten
 from advisor.measured.ingest.upload import MAX_JSON_RECORDS, MAX_LINE_BYTES, Sample
 from advisor.measured.readers.base import (
     MS,
@@ -36,7 +36,6 @@ _MAPS = (
     *field_maps(input_tokens="metrics.prompt_token_count.successful.mean"),
     *field_maps(output_tokens="metrics.output_token_count.successful.mean"),
 )
-NOTES = (noted("guidellm_times"), noted("guidellm_chunks"))
 
 
 def detect_json(sample: Sample) -> float:
@@ -78,7 +77,7 @@ def read_json(sample: Sample) -> RawRows:
     model = field_of(sample.document, "config.spec.backend.model") or field_of(
         sample.document, "args.model"
     )
-    raw = RawRows("points", np.arange(1, len(records) + 1), cells, notes=list(NOTES))
+    raw = RawRows("points", np.arange(1, len(records) + 1), cells)
     if isinstance(model, str) and model:
         raw.constant("model_id", model, "config.spec.backend.model")
     labels = field_of(sample.document, "config.metadata.labels")
@@ -188,7 +187,7 @@ def read_csv(sample: Sample) -> RawRows:
         [_model_of_backend(cell) for cell in column(("Run Info", "Backend", ""))],
         "Run Info | Backend",
     )
-    return RawRows("points", np.array(lines, dtype=np.int64), cells, rejects, notes=list(NOTES))
+    return RawRows("points", np.array(lines, dtype=np.int64), cells, rejects)
 
 
 def _parse_csv(sample: Sample) -> tuple[list[Key], list[list[str]], list[int], list[Reject]]:

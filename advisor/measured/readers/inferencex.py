@@ -317,8 +317,7 @@ def _finish_turns(frame: pd.DataFrame) -> list[ReadNote]:
     steady = floats(frame, "_steady_rate") * floats(frame, "gpu_count")
     empty = frame["output_tok_per_s"].isna().to_numpy() & ~np.isnan(steady)
     frame.loc[empty, "output_tok_per_s"] = steady[empty]
-    kinds = ["steady_rate", "multi_turn"] if empty.any() else ["multi_turn"]
-    return [noted(kind) for kind in kinds]
+    return [noted("steady_rate")] if empty.any() else []
 
 
 # together_runner: a run of SGLang's or vLLM's client, its metrics beside the keys of an aggregate.

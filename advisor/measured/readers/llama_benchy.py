@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from advisor.measured.ingest.cells import Cells, read_table
-from advisor.measured.ingest.result import Reject, noted, shorten
+from advisor.measured.ingest.result import Reject, shorten
 from advisor.measured.ingest.upload import Sample
 from advisor.measured.readers.base import Format, RawRows, field_of, model_cells, with_header
 from advisor.prediction import AdvisorError
@@ -69,10 +69,9 @@ def _raw(sample: Sample, runs: Sequence[_Run], rejects: Sequence[Reject], left_o
     # request.
     if any(run.request_rate is None for run in runs):
         raw.cells["output_tok_per_s"] = Cells([run.total_rate for run in runs], "t/s (total)")
-    raw.notes += [*model_notes, noted("time_of_request")]
+    raw.notes += model_notes
     if left_out:
         raw.note("prompt_tests", left=(left_out, "test"))
-    raw.note("engine_and_k_unknown")
     return raw
 
 

@@ -168,7 +168,6 @@ def read_engine_steps(sample: Sample) -> RawRows:
         )
     raw.cells = cells
     raw.lines = table.lines[usable]
-    raw.note("engine_steps")
     return raw
 
 
@@ -310,7 +309,6 @@ def read_sweep(sample: Sample) -> RawRows:
     for name, value in (("op", "moe"), ("engine", "advisor.profiling"), ("tp", 1), ("ep", 1)):
         raw.constant(name, value)
     others = int((~layers).sum())
-    raw.note("sweep_latency")
     if others:
         raw.note("other_operations", n=others)
     return raw
@@ -429,7 +427,6 @@ def read_log(sample: Sample) -> RawRows:
         raw.prefill["tp"] = int(tensor_parallel)
     if arguments.get("dtype") not in (None, "auto"):
         raw.prefill["dtype"] = arguments["dtype"]
-    raw.note("printed_batch")
     return raw
 
 

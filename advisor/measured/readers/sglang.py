@@ -234,7 +234,6 @@ def read_speculative(sample: Sample) -> RawRows:
     cells["draft_structure"] = Cells([_structure(record) for record in records], "topk")
     lengths = [None if record.get("steps") == 0 else record.get("acc_length") for record in records]
     cells["accepted_length"] = Cells(lengths, "acc_length")
-    raw.note("speculative_step")
     return raw
 
 
@@ -252,7 +251,7 @@ def _finish_speculative(frame: pd.DataFrame) -> list[ReadNote]:
     frame["tpot_s"] = np.where(positive, 1.0 / np.where(positive, speed, 1.0), np.nan)
     frame["output_tok_per_s"] = floats(frame, "batch_size") * np.where(positive, speed, np.nan)
     mark_same_run(frame)
-    return [noted("speed_of_request")]
+    return []
 
 
 # SpecForge's benchmarks of EAGLE heads on SGLang: bench_model_speedup (JSON lines) and bench_eagle3
@@ -315,7 +314,6 @@ def read_specforge(sample: Sample) -> RawRows:
     raw.cells["accepted_length"] = Cells(lengths, "acc_length")
     raw.cells["draft_structure"] = Cells([_structure(record) for record in records], "topk")
     raw.cells["drafter"] = Cells(["eagle3" if drafts else None for drafts in drafting], "steps")
-    raw.notes += [noted("eagle3_always"), noted("whole_answers")]
     return raw
 
 

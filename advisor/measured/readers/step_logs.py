@@ -57,7 +57,7 @@ class _Log:
 
 @dataclass(frozen=True)
 class _Server:
-    """How one server writes its steps, and what is said of the rows that they make."""
+    """How one server writes its steps."""
 
     engine: str
     unit: str
@@ -68,8 +68,6 @@ class _Server:
     """What fewer than `least` are of, in a refusal."""
     model: str
     """Its own name of the model's field."""
-    note: str
-    """The kind of note on its step times."""
     remedy: str
     maps: tuple[FieldMap, ...]
     lines: Callable[[str], _Log]
@@ -113,7 +111,7 @@ class _Server:
             ("prompts_cached", 1),
         ):
             raw.constant(column, value)
-        raw.notes += [*notes, noted(self.note)]
+        raw.notes += notes
         raw.notes += [noted(why, left=(count, self.unit)) for why, count in log.left_out.items()]
         return raw
 
@@ -201,7 +199,6 @@ _VLLM = _Server(
     least=5,
     few="steps",
     model="model",
-    note="steps_of_log",
     remedy="",
     maps=(
         *field_maps(batch_size="batch", draft_tokens_k="k"),
@@ -293,7 +290,6 @@ _SGLANG = _Server(
     least=3,
     few="lines of decoding alone",
     model="model_path",
-    note="steps_from_rate",
     remedy=", or start the server with --decode-log-interval 1",
     maps=(
         *field_maps(batch_size="batch"),

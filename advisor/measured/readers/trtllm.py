@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from advisor.measured.ingest.result import ReadNote, noted
+from advisor.measured.ingest.result import ReadNote, rows_noted
 from advisor.measured.ingest.upload import MAX_TEXT_LOG_BYTES, Sample
 from advisor.measured.readers.base import (
     MS,
@@ -155,7 +155,7 @@ def _described(raw: RawRows, records: list[dict[str, Any]]) -> RawRows:
     raw.constant("engine", "trtllm")
     raw.constant("batch_kind", "concurrency")
     raw.cells["model_id"], model_notes = model_cells(records, ("model", "model_path"))
-    raw.notes += [*model_notes, noted("requests_in_flight")]
+    raw.notes += model_notes
     if any("tpot_ms" not in record for record in records):
         raw.note("no_streaming")
     return raw
@@ -176,7 +176,7 @@ def _finish(frame: pd.DataFrame) -> list[ReadNote]:
     if counts.any():
         frame.loc[counts, "accepted_length"] = length[counts]
         mark_same_run(frame)
-        notes.append(noted("length_from_rounds", n=int(counts.sum())))
+        notes += rows_noted(length_from_rounds=counts)
     fill_k(frame, whole(np.where(np.round(k) >= 1, k, np.nan), _WHOLE), "rounds", notes)
     return notes
 

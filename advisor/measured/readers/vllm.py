@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from advisor.measured.ingest.cells import Cells, read_table
-from advisor.measured.ingest.result import Reject, noted, shorten
+from advisor.measured.ingest.result import Reject, shorten
 from advisor.measured.ingest.upload import MAX_TEXT_LOG_BYTES, MIB, Sample
 from advisor.measured.readers.base import (
     PER_POSITION,
@@ -159,7 +159,6 @@ _LATENCY_MAPS = (
 def read_latency(sample: Sample) -> RawRows:
     """One row per object. The output rate follows once batch and lengths are filled in."""
     raw, _ = raw_points(sample, _LATENCY_MAPS, engine="vllm", batch_kind="batch")
-    raw.note("whole_batch")
     return raw
 
 
@@ -175,7 +174,6 @@ _THROUGHPUT_MAPS = (
 def read_throughput(sample: Sample) -> RawRows:
     """One row per object. The output rate follows once the two lengths are filled in."""
     raw, _ = raw_points(sample, _THROUGHPUT_MAPS, engine="vllm")
-    raw.note("all_tokens")
     return raw
 
 
@@ -224,7 +222,6 @@ def read_forward(sample: Sample) -> RawRows:
         prefill,
     )
     raw.constant("engine", "vllm")
-    raw.note("forward_pass")
     if max(ranks, default=1) > 1 and not any(
         row["batch_kind"] == "requests_per_rank" for row in rows
     ):
@@ -376,7 +373,6 @@ def read(sample: Sample) -> RawRows:
     raw.notes += [
         *model_notes,
         *medians_note(records),
-        noted("block_rounded"),
     ]
     positions = [record.get("_by_position") for record in records]
     if any(positions):

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from advisor.answers.flags import Flags
+from advisor.measured.ingest.derived import CHUNK_TOLERANCE
 from advisor.measured.ingest.result import ReadNote
 from advisor.measured.ingest.rows import of_files
+from advisor.measured.ingest.side_by_side import METRICS
 from advisor.show.phrases.book import Book, Phrase, phrases_of
 
 _SHARED = {
@@ -31,46 +33,59 @@ _SHARED = {
     "copies": "batch_size and rates in {n:rows} are shared by {copies} copies of the model: each "
     "decodes its part",
 }
-_OF_TOOLS = {
-    "requests_in_flight": "batch_size is the mean number of requests in flight, including those in "
+_OF_FORMATS = {
+    "llama_benchy": "tpot_s is 1 / tokens per second of a request, its first token left out; the "
+    "tool records neither the engine nor K: state both, with K = 0 for runs without drafts",
+    "llama_benchy_json": "{llama_benchy}",
+    "llama_benchy_csv": "{llama_benchy}",
+    "trtllm_report": "batch_size is the mean number of requests in flight, including those in "
     "prefill",
-    "no_streaming": "without --streaming the report has no time per token: its rate includes "
-    "prefill",
-    "time_of_request": "tpot_s is 1 / tokens per second of a request, its first token left out",
-    "prompt_tests": "{left:count} left out: prompt processing and loading of a context",
-    "engine_and_k_unknown": "the tool records neither the engine nor K: state both, with K = 0 for "
-    "runs without drafts",
-    "pair": "{plain:quoted} is read as the value without drafts, {spec:quoted} as the value with "
-    "them ({pair_counts}){pair_others}",
+    "trtllm_bench": "{trtllm_report}",
     "engine_steps": "steps of a real engine with random weights; docs/profiling.md says what its "
     "columns are",
-    "sweep_latency": "latency is the median over rounds; the meta.yaml in the same folder names "
+    "profiler_sweep": "latency is the median over rounds; the meta.yaml in the same folder names "
     "the device",
+    "benchmark_moe": "num_tokens is the printed batch size; the log states neither the layer's "
+    "shape nor the GPU",
+    "vllm_steps": "step times are medians of the engine's log; accepted drafts are not in these "
+    "lines",
+    "sglang_steps": "step times are batch x accepted length over the rate that the server's log "
+    "gives",
+    "vllm_latency": "the latency is of a whole batch and includes prefill, so it gives a rate but "
+    "no step time",
+    "vllm_throughput": "tokens_per_second counts prompt and generated tokens; the engine chose the "
+    "batch",
+    "vllm_forward": "verify_time_s is the timed forward pass itself (median); it contains no "
+    "drafting and no sampling",
+    "serving_console": "the block is rounded to two decimals; the result file is more exact",
+    "aiperf_csv": "the CSV rounds to two decimals; the JSON of the same run is more exact",
+    "inferencex_multiturn": "multi-turn run: turns share a prompt that the cache holds, so lengths "
+    "are means of a wide spread",
+    "sglang_speculative": "step_time_s is the tool's 20th percentile of a whole round: drafting "
+    "and verification together; tpot_s is 1 / speed, and output_tok_per_s is speed x batch: the "
+    "tool's speed is per request",
+    "specforge": "drafter eagle3: the tool starts every server that drafts with EAGLE3; the tool's "
+    "rate includes prefill, and its clients do not stream: it gives no time per token",
+    "guidellm_json": "tpot_s is guidellm's inter-token latency; guidellm's time per output token "
+    "includes the prefill; itl_s is inter-token latency x tokens per streamed iteration",
+    "guidellm_csv": "{guidellm_json}",
+}
+"""What holds of all rows of a format, by its id."""
+_OF_READERS = {
+    "no_streaming": "without --streaming the report has no time per token: its rate includes "
+    "prefill",
+    "prompt_tests": "{left:count} left out: prompt processing and loading of a context",
+    "pair": "{plain:quoted} is read as the value without drafts, {spec:quoted} as the value with "
+    "them ({pair_counts}){pair_others}",
     "other_operations": "{n} rows of other operations were left out: only MoE layers become kernel "
     "rows",
     "latency_in_ms": "latency read as milliseconds, the unit of this table layout",
-    "printed_batch": "num_tokens is the printed batch size; the log states neither the layer's "
-    "shape nor the GPU",
-    "steps_of_log": "step times are medians of the engine's log; accepted drafts are not in these "
-    "lines",
-    "steps_from_rate": "step times are batch x accepted length over the rate that the server's log "
-    "gives",
     "left_idle": "left out: {left:count} idle",
     "left_with_prompts": "left out: {left:count} with prompts",
     "left_of_unequal_k": "left out: {left:count} whose sequences differ in K",
     "left_after_a_prompt": "left out: {left:count} after a prompt or another batch",
-}
-_OF_CLIENTS = {
-    "whole_batch": "the latency is of a whole batch and includes prefill, so it gives a rate but "
-    "no step time",
-    "all_tokens": "tokens_per_second counts prompt and generated tokens; the engine chose the "
-    "batch",
-    "forward_pass": "verify_time_s is the timed forward pass itself (median); it contains no "
-    "drafting and no sampling",
     "of_one_rank": "requests are those of a single data-parallel rank: where the run had several, "
     "set batch_kind=requests_per_rank",
-    "block_rounded": "the block is rounded to two decimals; the result file is more exact",
-    "csv_rounded": "the CSV rounds to two decimals; the JSON of the same run is more exact",
     "means_of_requests": "a single row of means over {n:int} requests; the file does not state the "
     "concurrency",
     "warm_up": "{left:count} of the warm-up left out",
@@ -82,24 +97,12 @@ _OF_CLIENTS = {
     "prefill and decode share the GPUs",
     "steady_rate": "output_tok_per_s is the steady rate per GPU x n_gpu, and tpot_s the steady "
     "time",
-    "multi_turn": "multi-turn run: turns share a prompt that the cache holds, so lengths are means "
-    "of a wide spread",
     "gpus_from_rates": "gpu_count is total_token_throughput / tput_per_gpu",
     "queued": "{left:count} queued: the batch is the mean of the requests that ran",
     "mtp_as_eagle": "drafter mtp: SGLang runs a model's MTP module as EAGLE (or NEXTN), and the "
     "file names no draft checkpoint but the model itself or a NextN copy",
     "time_from_latency": "tpot_s computed as (latency - first token) / (output length - 1), for a "
     "batch that runs to its end",
-    "speculative_step": "step_time_s is the tool's 20th percentile of a whole round: drafting and "
-    "verification together",
-    "speed_of_request": "tpot_s is 1 / speed, and output_tok_per_s is speed x batch: the tool's "
-    "speed is per request",
-    "eagle3_always": "drafter eagle3: the tool starts every server that drafts with EAGLE3",
-    "whole_answers": "the tool's rate includes prefill, and its clients do not stream: it gives no "
-    "time per token",
-    "guidellm_times": "tpot_s is guidellm's inter-token latency; guidellm's time per output token "
-    "includes the prefill",
-    "guidellm_chunks": "itl_s is inter-token latency x tokens per streamed iteration",
 }
 _COMPUTED = {
     "computed_accepted_length": "accepted_length computed in {n:rows} from chunk latency / token "
@@ -110,7 +113,8 @@ _COMPUTED = {
     "computed_step_time_s": "step_time_s computed in {n:rows} from latency between chunks, or "
     "token latency x accepted length; includes host time",
     "otherwise_step_time_s": "in {n:rows} chunks are not single steps (chunk latency differs from "
-    "token latency x accepted length by over {share:pct}); the product was taken as step time",
+    f"token latency x accepted length by over {CHUNK_TOLERANCE:.0%}); the product was taken as "
+    "step time",
     "computed_context_tokens": "context_tokens computed in {n:rows} from prompt length + half the "
     "output length",
     "computed_output_tok_per_s": "output_tok_per_s computed in {n:rows} from total rate or "
@@ -143,7 +147,7 @@ _SPEEDUPS = {
     "add_baseline": "add a run with speculation off (K = 0) on the same hardware, engine, model, "
     "batch and lengths",
     "metric_open": "no speedup follows in {n:rows} until metric says what baseline_value and "
-    "sd_value count: {metrics:commas}",
+    f"sd_value count: {', '.join(METRICS)}",
     "untimed": "neither a time per token nor a rate in {n:rows} with K > 0, so no speedup follows "
     "there",
     "k_unknown": "rows whose K is unknown get no speedup until it is filled in",
@@ -188,11 +192,12 @@ _FLAGS: Flags = {
     "named": ("stated", "known", None),
     "more": ("n_more", ">", 0),
 }
-_ALWAYS = _SHARED | _OF_TOOLS | _OF_CLIENTS | _COMPUTED | _SPEEDUPS
+_ALWAYS = _SHARED | _OF_FORMATS | _OF_READERS | _COMPUTED | _SPEEDUPS
 _PHRASES = [Phrase(slot, "", say) for slot, say in _ALWAYS.items()]
 BOOK = Book.of(*_PHRASES, *phrases_of(_BY_CASE), flags=_FLAGS)
 
 
 def reading_texts(notes: Iterable[ReadNote]) -> list[str]:
-    """Notes on what was read, in words and in their order."""
-    return [f"{of_files(note.files)}{BOOK.say(note.kind, dict(note.facts))}" for note in notes]
+    """Notes on what was read, in words and in their order, without those that say nothing."""
+    texts = ((note.files, BOOK.say(note.kind, dict(note.facts))) for note in notes)
+    return [f"{of_files(files)}{text}" for files, text in texts if text]
