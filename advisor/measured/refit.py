@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from advisor.catalog.adjustment import JOINT_PAIRS, Adjustment, adjusted, carried, check_adjustment
 from advisor.catalog.hardware import own_digest
+from advisor.measured.ingest.columns import true_in
 from advisor.measured.ingest.side_by_side import open_pairs
 from advisor.measured.multipliers import (
     BOUND_SIGMAS,
@@ -115,7 +116,7 @@ def lacking(frame: pd.DataFrame, given: Container[str] = ()) -> dict[tuple[str, 
     frame : canonical points (`advisor.measured.ingest`). given : columns whose empty cells are
         about to be filled.
     """
-    plain = (frame["draft_tokens_k"] == 0).to_numpy(dtype=bool, na_value=False)
+    plain = true_in(frame["draft_tokens_k"] == 0)
     absent: dict[tuple[str, ...], NDArray[np.bool_]] = {}
     for names in NEEDED:
         stated = frame[list(names)].notna().any(axis=1).to_numpy() | any(

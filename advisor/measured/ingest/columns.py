@@ -321,6 +321,11 @@ def told_apart(frame: pd.DataFrame) -> pd.DataFrame:
     return out
 
 
+def true_in(cells: pd.Series) -> np.ndarray:
+    """Mark the cells that are true, unknown ones not [rows]."""
+    return np.asarray(cells.to_numpy(dtype=bool, na_value=False))
+
+
 def empty(cells: pd.Series) -> np.ndarray:
     """Mark the cells that say nothing [rows]."""
     return (cells.isna() | (cells == "")).to_numpy(dtype=bool)

@@ -18,7 +18,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from advisor.measured.ingest.columns import COLUMNS, Numbers
+from advisor.measured.ingest.columns import COLUMNS, Numbers, true_in
 from advisor.measured.ingest.result import ReadNote, noted, rows_noted, shorten
 from advisor.measured.ingest.side_by_side import METRICS, ROUND_TIME, open_pairs, value_direction
 from advisor.predict.scenario_fields import mean_context
@@ -133,9 +133,7 @@ def speedup_from_values(
     """
     ratio = np.asarray(sd_value, float) / np.asarray(baseline_value, float)
     lower, has_direction = value_direction(metric)
-    rounds = metric.str.contains(ROUND_TIME, case=False, regex=True).to_numpy(
-        dtype=bool, na_value=False
-    )
+    rounds = true_in(metric.str.contains(ROUND_TIME, case=False, regex=True))
     with np.errstate(divide="ignore", invalid="ignore"):
         speedup = np.where(lower, 1.0 / ratio, ratio) * np.where(
             rounds, np.asarray(accepted_length, float), 1.0
@@ -232,7 +230,7 @@ def derive_rows(frame: pd.DataFrame) -> tuple[pd.DataFrame, Computed]:
     rate_from_latency = output_rate_from_latency(
         values["batch_size"], values["output_tokens"], values["request_latency_s"]
     )
-    fixed = (frame["batch_kind"] == "batch").to_numpy(dtype=bool, na_value=False)
+    fixed = true_in(frame["batch_kind"] == "batch")
     _fill(out, values, done, "output_tok_per_s", rate_from_latency, fixed)
 
     running = batch_from_rate(values["output_tok_per_s"], values["tpot_s"], values["output_tokens"])
@@ -295,7 +293,7 @@ def _fill_from_pairs(out: pd.DataFrame, values: Numbers, done: dict[str, np.ndar
         return
     for name, metric in METRICS.items():
         if metric.column:
-            here = pair & (out["metric"] == name).to_numpy(dtype=bool, na_value=False)
+            here = pair & true_in(out["metric"] == name)
             computed = (
                 1.0 / values["sd_value"] if metric.per_second else values["sd_value"] * metric.scale
             )
@@ -460,7 +458,7 @@ def _baselines(frame: pd.DataFrame, rows: np.ndarray, unstated_fits: bool) -> _F
 
 def _plain(frame: pd.DataFrame) -> np.ndarray:
     """Rows without drafts that a speedup can be taken over [rows]."""
-    plain = (frame["draft_tokens_k"] == 0).to_numpy(dtype=bool, na_value=False)
+    plain = true_in(frame["draft_tokens_k"] == 0)
     return np.asarray(
         plain
         & frame["batch_size"].notna().to_numpy()
@@ -606,13 +604,13 @@ def _differs(theirs: pd.Series, ours: Any, name: str) -> np.ndarray:
     """Where a column of runs without drafts keeps them from being a row's baseline [rows]."""
     unknown = _unknown(theirs)
     if pd.isna(ours):
-        per_rank = (theirs == _PER_RANK).to_numpy(dtype=bool, na_value=False)
+        per_rank = true_in(theirs == _PER_RANK)
         return ~unknown if name in PLACE_COLUMNS else np.asarray(per_rank & (name == "batch_kind"))
     if name in LENGTHS:
         length = theirs.to_numpy(dtype=float, na_value=np.nan)
         apart = np.abs(np.log(np.maximum(length, 0.5) / max(float(ours), 0.5)))
         return np.asarray(apart > np.log1p(LENGTH_TOLERANCE))
-    other = ~(theirs == ours).to_numpy(dtype=bool, na_value=False)
+    other = ~true_in(theirs == ours)
     strict = name in PLACE_COLUMNS or (name == "batch_kind" and ours == _PER_RANK)
     return other if strict else np.asarray(other & ~unknown)
 

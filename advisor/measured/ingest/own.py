@@ -19,7 +19,7 @@ from advisor.catalog.hf.config import architecture_from_config
 from advisor.catalog.models import model_ids, model_meant
 from advisor.measured.ingest.columns import DOCUMENT_OF, empty, lacks_document, put, told_apart
 from advisor.measured.ingest.result import ReadNote, noted
-from advisor.measured.ingest.rows import Measured
+from advisor.measured.ingest.rows import Measured, saying
 from advisor.physics.hardware import hardware_ids
 from advisor.text import read_json
 
@@ -108,7 +108,7 @@ def own_rows(
     (frame, conclusions) = own_frame(rows.frame, own, cells)
     sources = rows.sources
     for conclusion, lines in conclusions:
-        sources = tuple(source.saying(conclusion, lines) for source in sources)
+        sources = saying(sources, conclusion, lines)
     if added := sorted(_documents(frame) - held):
         # Other documents named by path, other file.
         texts = ("\0".join((source.sha256, *added)).encode() for source in sources)

@@ -79,9 +79,15 @@ class RowSource:
         """Mask of the table's lines that are this file's."""
         return (lines > self.before) & (lines <= self.before + self.last_line)
 
-    def saying(self, note: ReadNote, lines: np.ndarray) -> RowSource:
-        """The file with a note more where some of the lines that it speaks of are its own."""
-        return replace(self, notes=(*self.notes, note)) if self.holds(lines).any() else self
+
+def saying(
+    sources: Iterable[RowSource], note: ReadNote, lines: np.ndarray
+) -> tuple[RowSource, ...]:
+    """Files, with a note more where some of the lines that it speaks of are their own."""
+    return tuple(
+        replace(source, notes=(*source.notes, note)) if source.holds(lines).any() else source
+        for source in sources
+    )
 
 
 @dataclass(frozen=True)
@@ -288,7 +294,7 @@ def with_baselines(tables: Sequence[Measured]) -> list[Measured]:
             k = table.frame["draft_tokens_k"].mask(rows, 0)
             (note,) = rows_noted(no_chunks=rows)
             lines = table.frame.index[rows].to_numpy()
-            sources = tuple(source.saying(note, lines) for source in table.sources)
+            sources = saying(table.sources, note, lines)
             table = replace(table, frame=table.frame.assign(draft_tokens_k=k), sources=sources)
         out.append(table)
     return out
@@ -371,7 +377,7 @@ def with_given(rows: Measured, values: Mapping[str, Any]) -> Measured:
                 n=len(bearing),
                 name=shorten(values[name]),
             )
-            sources = tuple(source.saying(note, bearing) for source in sources)
+            sources = saying(sources, note, bearing)
     return replace(changed, sources=sources)
 
 
@@ -438,7 +444,7 @@ def _with_named_formats(
         else:
             note = noted("name_remark", **facts)
         lines = frame.index[bearing].to_numpy()
-        sources = tuple(source.saying(note, lines) for source in sources)
+        sources = saying(sources, note, lines)
     return sources
 
 

@@ -22,6 +22,7 @@ from advisor.measured.ingest.columns import (
     drafter_name,
     header_key,
     match_header,
+    true_in,
 )
 from advisor.physics.draft import drafter_ids
 from advisor.prediction import AdvisorError
@@ -86,8 +87,8 @@ def value_direction(metric: pd.Series) -> tuple[np.ndarray, np.ndarray]:
     rate = metric.str.contains(r"tok|per_s|/s|rate|throughput", case=False, regex=True)
     time = metric.str.contains(r"latency|_ms|_s$|time|tpot|itl|ttft", case=False, regex=True)
     latency = metric.str.contains(r"tpot|itl|ttft|per_output_token", case=False, regex=True)
-    lower = np.asarray(((time & ~rate) | latency).to_numpy(dtype=bool, na_value=False))
-    return lower, np.asarray((time | rate | latency).to_numpy(dtype=bool, na_value=False))
+    lower = true_in((time & ~rate) | latency)
+    return lower, true_in(time | rate | latency)
 
 
 _VALUE = re.compile(

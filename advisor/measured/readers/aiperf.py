@@ -17,7 +17,7 @@ from advisor.measured.ingest.acceptance import histogram_shares
 from advisor.measured.ingest.cells import Cells
 from advisor.measured.ingest.columns import UNIT_FACTORS, header_key
 from advisor.measured.ingest.derived import acceptance_by_position_text
-from advisor.measured.ingest.result import ReadNote, Reject, shorten
+from advisor.measured.ingest.result import Reject, shorten
 from advisor.measured.ingest.upload import Sample
 from advisor.measured.readers.base import (
     Format,
@@ -128,15 +128,14 @@ def _count_warnings(rows: Sequence[Mapping[str, Metric]]) -> list[str]:
     return []
 
 
-def _finish(frame: pd.DataFrame) -> list[ReadNote]:
+def _finish(frame: pd.DataFrame, raw: RawRows) -> None:
     """K from the draft counters, where they divide evenly."""
-    notes = mark_same_run(frame)
+    mark_same_run(frame)
     for tokens, steps in (("_total_draft_tokens", "_total_steps"), ("_draft_tokens", "_steps")):
         if tokens not in frame or steps not in frame:
             continue
         ratio = (frame[tokens] / frame[steps].where(frame[steps] > 0)).to_numpy(dtype=float)
-        fill_k(frame, whole(ratio), "steps", notes)
-    return notes
+        fill_k(frame, whole(ratio), "steps", raw)
 
 
 # AIPerf profile_export_aiperf.json and the older genai-perf *_genai_perf.json: one run per file.

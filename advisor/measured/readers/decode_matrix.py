@@ -24,7 +24,6 @@ from advisor.measured.readers.base import (
     field_of,
     finish_serve,
     from_records,
-    model_cells,
 )
 from advisor.text import number_of
 
@@ -96,13 +95,12 @@ def read(sample: Sample) -> RawRows:
         for record in records
     ]
     cells["input_tokens"] = Cells(prompts, "input_seq_len_avg")
-    cells["model_id"], model_notes = model_cells([document["metadata"]] * len(records), ("model",))
+    raw.name_models([document["metadata"]] * len(records), "model")
     if any(record.get("server_spec_pos_accept") for record in records):
         cells |= by_position([record.get("server_spec_pos_accept") for record in records])
     for column, value in _of_server(document).items():
         raw.constant(column, value, "metadata")
     raw.prefill = _accelerator(document)
-    raw.notes += model_notes
     limited = sum(kind == "concurrency" for _, kind in batches)
     if limited:
         raw.note("queued", left=(limited, "cell"))

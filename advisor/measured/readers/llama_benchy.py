@@ -17,7 +17,7 @@ import numpy as np
 from advisor.measured.ingest.cells import Cells, read_table
 from advisor.measured.ingest.result import Reject, shorten
 from advisor.measured.ingest.upload import Sample
-from advisor.measured.readers.base import Format, RawRows, field_of, model_cells, with_header
+from advisor.measured.readers.base import Format, RawRows, field_of, with_header
 from advisor.prediction import AdvisorError
 from advisor.text import number_of
 
@@ -56,7 +56,7 @@ def _raw(sample: Sample, runs: Sequence[_Run], rejects: Sequence[Reject], left_o
         )
     records = [{"model": run.model} for run in runs]
     raw = RawRows("points", np.array([run.line for run in runs], dtype=np.int64), {}, list(rejects))
-    raw.cells["model_id"], model_notes = model_cells(records, ("model",))
+    raw.name_models(records, "model")
     raw.cells |= {
         "batch_size": Cells([run.users for run in runs], "concurrency"),
         "input_tokens": Cells([run.prompt for run in runs], "context_size + prompt_size"),
@@ -69,7 +69,6 @@ def _raw(sample: Sample, runs: Sequence[_Run], rejects: Sequence[Reject], left_o
     # request.
     if any(run.request_rate is None for run in runs):
         raw.cells["output_tok_per_s"] = Cells([run.total_rate for run in runs], "t/s (total)")
-    raw.notes += model_notes
     if left_out:
         raw.note("prompt_tests", left=(left_out, "test"))
     return raw

@@ -11,7 +11,7 @@ import pandas as pd
 
 from advisor.catalog.engines import engines
 from advisor.measured.ingest.cells import Cells
-from advisor.measured.ingest.result import ReadNote, noted
+from advisor.measured.ingest.result import rows_noted
 from advisor.measured.ingest.upload import Sample
 from advisor.measured.readers.base import (
     Format,
@@ -199,7 +199,7 @@ def _plain(record: dict[str, Any]) -> int | None:
     return value if isinstance(value, int) else None
 
 
-def _finish_one_batch(frame: pd.DataFrame) -> list[ReadNote]:
+def _finish_one_batch(frame: pd.DataFrame, raw: RawRows) -> None:
     """Time per output token: the decode step itself, else (latency - first token) / (output -
     1)."""
     step = floats(frame, "step_time_s")
@@ -212,7 +212,7 @@ def _finish_one_batch(frame: pd.DataFrame) -> list[ReadNote]:
         )
     frame["tpot_s"] = np.where(np.isnan(step), per_token, step)
     mark_same_run(frame)
-    return [noted("time_from_latency")] if np.isnan(step).any() else []
+    raw.notes += rows_noted(time_from_latency=np.isnan(step))
 
 
 # SGLang bench_speculative JSONL: step time and acceptance by batch and draft shape, with its own
@@ -245,13 +245,12 @@ def _structure(record: dict[str, Any]) -> str | None:
     return f"tree;topk={topk};verify={verified}" if topk > 1 else f"chain;verify={verified}"
 
 
-def _finish_speculative(frame: pd.DataFrame) -> list[ReadNote]:
+def _finish_speculative(frame: pd.DataFrame, _raw: RawRows) -> None:
     speed = floats(frame, "_speed")
     positive = speed > 0
     frame["tpot_s"] = np.where(positive, 1.0 / np.where(positive, speed, 1.0), np.nan)
     frame["output_tok_per_s"] = floats(frame, "batch_size") * np.where(positive, speed, np.nan)
     mark_same_run(frame)
-    return []
 
 
 # SpecForge's benchmarks of EAGLE heads on SGLang: bench_model_speedup (JSON lines) and bench_eagle3
@@ -302,7 +301,11 @@ def read_specforge(sample: Sample) -> RawRows:
         lines = tuple(range(1, len(runs) + 1))
         sample = replace(sample, records=tuple(runs), lines=lines)
     raw, records = raw_points(
-        sample, _SPECFORGE_MAPS, mark_same_run, engine="sglang", batch_kind="max_concurrency"
+        sample,
+        _SPECFORGE_MAPS,
+        lambda frame, _: mark_same_run(frame),
+        engine="sglang",
+        batch_kind="max_concurrency",
     )
     drafting = [bool(record.get("steps")) for record in records]
     lengths = [

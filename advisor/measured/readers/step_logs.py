@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from advisor.measured.ingest.columns import MAX_DRAFT_TOKENS
-from advisor.measured.ingest.result import Reject, noted
+from advisor.measured.ingest.result import Reject
 from advisor.measured.ingest.upload import Sample
 from advisor.measured.readers.base import (
     MS,
@@ -32,7 +32,6 @@ from advisor.measured.readers.base import (
     RawRows,
     field_maps,
     from_records,
-    model_cells,
 )
 from advisor.measured.readers.sglang import speculation_of
 from advisor.prediction import AdvisorError
@@ -104,15 +103,15 @@ class _Server:
         records = [self.row(key, steps, log.said) for key, steps in usable.items()]
         lines = np.array([steps[0][0] for steps in usable.values()], dtype=np.int64)
         raw = RawRows("points", lines, from_records(records, self.maps), rejects)
-        raw.cells["model_id"], notes = model_cells(records, (self.model,))
+        raw.name_models(records, self.model)
         for column, value in (
             ("engine", self.engine),
             ("batch_kind", "batch"),
             ("prompts_cached", 1),
         ):
             raw.constant(column, value)
-        raw.notes += notes
-        raw.notes += [noted(why, left=(count, self.unit)) for why, count in log.left_out.items()]
+        for why, count in log.left_out.items():
+            raw.note(why, left=(count, self.unit))
         return raw
 
 

@@ -26,7 +26,6 @@ from advisor.measured.readers.base import (
     keep_objects,
     loads_of,
     medians_note,
-    model_cells,
     raw_points,
     serving_engine,
     time_fields,
@@ -367,13 +366,8 @@ def read(sample: Sample) -> RawRows:
         from_records(records, _SERVE_MAPS),
         finish=finish_serve,
     )
-    raw.cells["model_id"], model_notes = model_cells(
-        records, ("model", "tokenizer", "served_model_name")
-    )
-    raw.notes += [
-        *model_notes,
-        *medians_note(records),
-    ]
+    raw.name_models(records, "model", "tokenizer", "served_model_name")
+    raw.notes += medians_note(records)
     positions = [record.get("_by_position") for record in records]
     if any(positions):
         raw.cells |= by_position(positions)
