@@ -25,7 +25,6 @@ from advisor.measured.observations import (
     part_of,
     time_columns,
 )
-from advisor.measured.own_points import carried_from
 from advisor.measured.published import FIRST_COLLECTION, FITTED_COLLECTIONS
 from advisor.measured.row_questions import RowQuestion
 from advisor.measured.run import AskedRun, PredictedRun, run_question
@@ -86,12 +85,6 @@ class Point(PredictedRun):
         """The first quantity that it measures: the speedup, where there is one."""
         return float(self.observations.measured[0])
 
-    @property
-    def few_layers(self) -> str:
-        """Words of its notes on the first layers of a model that it is carried from. "" of one
-        measured whole."""
-        return "".join(carried_from([self.facts.get("notes")]))
-
 
 @dataclass(frozen=True)
 class Refused:
@@ -120,7 +113,7 @@ def points_at(
     prefill = prefill_per_token_s(setup, batches)
     out = []
     for i, (item, (length, spread)) in enumerate(zip(cases, lengths, strict=True)):
-        borrowed = item.question.n_draft > 0 and item.question.borrowed
+        borrowed = item.n_draft > 0 and item.question.borrowed
         observed = observe(
             item.line, item.facts, plain[i], spec[i], float(prefill[i]), length, borrowed
         )
@@ -351,7 +344,7 @@ def _refused_as_one(lines: pd.Index, reason: str) -> list[Refused]:
 def _even_sample(cases: list[AskedRun], refused: list[Refused]) -> list[AskedRun]:
     """MAX_POINTS rows of the accelerator and engine with most rows, and as many of all others
     together."""
-    groups = [(case.question.scenario.hardware_id, case.question.engine_class) for case in cases]
+    groups = [(case.scenario.hardware_id, case.engine_class) for case in cases]
     largest = Counter(groups).most_common(1)[0][0] if cases else None
     sample: list[AskedRun] = []
     for inside in (True, False):
@@ -392,7 +385,7 @@ def _by_curve(cases: Iterable[AskedRun]) -> list[tuple[Scenario, list[AskedRun]]
     for item in cases:
         # An accepted length of no consequence: only times are read off the curve.
         question = item.question
-        k = max(item.question.n_draft, 1)
+        k = max(item.n_draft, 1)
         alike = question.scenario.model_copy(
             update={"batch_size": 1, "acceptance": f"{1 + k / 2}@{k}"}
         )

@@ -43,6 +43,7 @@ from advisor.measured.observations import (
     log_predicted,
     time_columns,
 )
+from advisor.measured.own_points import carried_from
 from advisor.measured.own_times import as_probable, own_times, without_prompts
 from advisor.measured.point_checks import HeaderOf, check_units
 from advisor.measured.points import Point, Refused, refit_points
@@ -211,7 +212,7 @@ def _refit(
     moved = float(np.median(np.abs(rows["after"] / rows["before"] - 1.0)[used]))
     correlation_rows = tuple(tuple(float(value) for value in row) for row in correlation)
     outliers = tuple(Refused(line, reason) for line, reason in sorted(aside.items()))
-    few_layers = tuple(dict.fromkeys(filter(None, (point.few_layers for point in points))))
+    few_layers = tuple(carried_from(point.facts.get("notes") for point in points))
     return RefitResult(
         hardware_id=points[0].setup.hardware.id,
         engine=points[0].scenario.engine,

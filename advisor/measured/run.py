@@ -134,7 +134,10 @@ def run_question(facts: Facts, other_models: bool = False) -> RowQuestion:
         check_tokens_in_step(as_number(facts.get("tokens_in_step")), batch or 0.0)
     question = question_of(cells, other_models=other_models)
     at_batch = max((batch or 1.0) * question.batch_share, 1.0)
-    return replace(question, n_draft=int(n_draft or 0), batch_size=at_batch)
+    counted = question.counted
+    if counted is not None and n_draft == 0:
+        counted = replace(counted, tokens=1)  # a baseline step, not the round asked for above
+    return replace(question, n_draft=int(n_draft or 0), batch_size=at_batch, counted=counted)
 
 
 def as_number(value: Any) -> float | None:

@@ -3,6 +3,7 @@
 import pytest
 
 from advisor.measured.run import run_question
+from advisor.predict.setup import CountedPass
 from tests.measured.test_row_questions import ROW
 
 LENGTHS = {"input_tokens": 1000, "output_tokens": 500, "metric": "output_tok_per_s"}
@@ -36,3 +37,10 @@ def test_a_mean_batch_is_predicted_where_it_was_measured(batch):
     question = run_question(ROW | {"batch_size": batch})
     assert question.batch_size == max(batch, 1.0)
     assert question.scenario.batch_size == max(round(batch), 1)
+
+
+def test_the_experts_that_a_baseline_counted_are_of_its_step():
+    """They were taken for a pass of two tokens a sequence, which no baseline runs."""
+    cells = ROW | {"draft_tokens_k": 0, "touched_experts": 31.5}
+    assert run_question(cells).counted == CountedPass(1, 31.5)
+    assert run_question(cells | {"draft_tokens_k": 3}).counted == CountedPass(4, 31.5)

@@ -427,11 +427,7 @@ def _question(
     if config := configs.get(str(facts.get("model_id"))):
         row["model_config_json"] = config
     if lengths_of is not None:
-        n_draft = _k(facts)
-        lengths = load_setup(
-            lengths_of.model_copy(update={"k_max": n_draft})
-        ).acceptance.accepted_length
-        row["accepted_length"] = float(lengths[n_draft])
+        row["accepted_length"] = _length_at(lengths_of, _k(facts))
     mode = str(row.get("graph_mode") or "")
     row = row | {"graph_mode": _GRAPH_MODES.get(mode, mode)}
     return run_question(row, other_models)
@@ -495,13 +491,16 @@ def _stated_length(
     facts: Facts, n_draft: int, bar: Scenario | None, length_from: LengthFrom
 ) -> float | None:
     """Accepted length of the bar at a run's K, where both are of one model and drafter. [tokens]"""
-    is_of_bar = bar is not None and bar.model_id == facts.get("model_id")
-    if bar is None or not is_of_bar or length_from != "run" or not n_draft:
+    if bar is None or length_from != "run" or not n_draft:
         return None
-    if facts.get("drafter") != bar.drafter_id:
-        return None
-    acceptance = load_setup(bar.model_copy(update={"k_max": n_draft})).acceptance
-    return float(acceptance.accepted_length[n_draft])
+    is_of_bar = (bar.model_id, bar.drafter_id) == (facts.get("model_id"), facts.get("drafter"))
+    return _length_at(bar, n_draft) if is_of_bar else None
+
+
+def _length_at(scenario: Scenario, k: int) -> float:
+    """Accepted length of a scenario at a K. [tokens]"""
+    acceptance = load_setup(scenario.model_copy(update={"k_max": k})).acceptance
+    return float(acceptance.accepted_length[k])
 
 
 def _setup(question: RowQuestion, facts: Facts, unsaid: Mapping[str, Any]) -> Setup:
