@@ -67,8 +67,8 @@ class Point(PredictedRun):
     """Log standard deviation of the accepted length; 0 where a user counted it in the same run.
     [-]"""
     tier: str
-    """Of the kernels as the row was read: how much it weighs in a fit. What it is judged as:
-    `validation.tier_of`."""
+    """Of the kernels as the row was read: how much it weighs in a fit. It is judged as by the
+    prediction that judges it."""
     observations: Observations
     """With the overheads of `setup`, at multipliers of 1."""
     prompts: Prompts | None = None

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from advisor.measured.row_questions import RowQuestion, check_tokens_in_step, question_of
-from advisor.physics.bands import Draws
 from advisor.predict.curve import Curve, curve_for
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import MAX_BATCH
@@ -101,19 +100,13 @@ class PredictedRun(AskedRun):
 
     setup: Setup
 
-    def curve(
-        self,
-        setup: Setup | None = None,
-        draws: Draws | None = None,
-        drafts: Sequence[int] | None = None,
-    ) -> Curve:
-        """Prediction at the run's batch and K, for another setup, draws or K if given."""
+    def curve(self, setup: Setup | None = None, drafts: Sequence[int] = ()) -> Curve:
+        """Prediction at the run's batch and K, for another setup or other K if given."""
         return curve_for(
             setup or self.setup,
             [self.batch_size],
-            [self.n_draft] if drafts is None else drafts,
+            drafts or [self.n_draft],
             self.question.verify_tokens,
-            draws,
         )
 
 

@@ -34,7 +34,6 @@ from advisor.physics import laws
 from advisor.physics.architecture import BYTES_PER_WEIGHT, Moe, effective_n_active, weight_bytes
 from advisor.physics.hardware import effective_bandwidth, effective_flops
 from advisor.physics.touched_experts import expected_experts
-from advisor.predict.curve import Curve
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError, Array
 from advisor.profiles import PROFILES, read_made
@@ -447,22 +446,14 @@ def _answer(run: PredictedRun) -> tuple[Any, ...]:
         float(curve.speedup[0, 0]),
         float(curve.low[0, 0]),
         float(curve.high[0, 0]),
-        tier_of(curve),
+        # Of the very prediction that judges the row: the parts that carry a step depend on the
+        # constants of the fit, and so does the tier.
+        str(curve.tier[0, 0]),
         "; ".join(note for note in notes if note),
         question.acceptance_source,
         float(curve.p_gain[0, 0]),
         curve.draws[:, 0, 0],
     )
-
-
-def tier_of(curve: Curve) -> str:
-    """Tier of a judged row: that of the very prediction which judges it.
-
-    The parts that carry a step depend on its constants, and so does the tier.
-
-    curve : of one batch and one K, by the fit without the row's laboratory.
-    """
-    return str(curve.tier[0, 0])
 
 
 JUDGED = PROFILES / "validation" / "judged_speedups.json"

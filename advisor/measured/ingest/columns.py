@@ -281,9 +281,8 @@ def named_format(text: str) -> tuple[str | None, str | None]:
     checkpoint = resolve_model_name(text)
     if checkpoint is None:
         return None, None
-    if checkpoint.weight_format is None:
-        return None, checkpoint.note
-    return checkpoint.weight_format.removesuffix("_block"), checkpoint.note
+    weight_format = checkpoint.weight_format
+    return weight_format and weight_format.removesuffix("_block"), checkpoint.note
 
 
 DOCUMENT_OF = {"hardware_id": "hardware_json", "model_id": "model_config_json"}

@@ -163,20 +163,9 @@ class Computed:
 
     def notes(self, keep: np.ndarray) -> list[ReadNote]:
         """What the user has to know, with counts over the rows that `keep` marks, [rows]."""
-        cases = (("computed", self.filled), ("otherwise", self.otherwise))
-        masks = {
-            f"{case}_{name}": cells[name][keep]
-            for name in _COMPUTED
-            for case, cells in cases
-            if name in cells
-        }
-        return rows_noted(**masks)
-
-
-_COMPUTED = (
-    *("accepted_length", "step_time_s", "context_tokens", "output_tok_per_s", "speedup"),
-    *("tpot_s", "batch_size"),
-)
+        computed = {f"computed_{name}": rows[keep] for name, rows in self.filled.items()}
+        otherwise = {f"otherwise_{name}": rows[keep] for name, rows in self.otherwise.items()}
+        return rows_noted(**computed, **otherwise)
 
 
 def derive_rows(frame: pd.DataFrame) -> tuple[pd.DataFrame, Computed]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -80,9 +80,13 @@ def known_ids(column: str) -> tuple[str, ...]:
     return tuple(hardware_ids() if column == "hardware_id" else model_ids())
 
 
+Conclusion = tuple[ReadNote, np.ndarray]
+"""A note, and the lines that it is of."""
+
+
 def own_frame(
     frame: pd.DataFrame, own: Iterable[OwnDocument], cells: Iterable[OwnDocument] = ()
-) -> tuple[pd.DataFrame, list[tuple[ReadNote, np.ndarray]]]:
+) -> tuple[pd.DataFrame, list[Conclusion]]:
     """The frame with documents of the user's own filled in, and each conclusion with the rows that
     took it.
 
@@ -90,12 +94,11 @@ def own_frame(
         those that cells name.
     """
     out = with_documents(frame, cells)
-    conclusions = []
+    conclusions: list[Conclusion] = []
     documents = list(own)
     for column in _MATCH:
-        out, rows, note = with_open_names(out, column, documents)
-        if note is not None:
-            conclusions.append((note, out.index[rows].to_numpy()))
+        out, conclusion = _with_open_names(out, column, documents)
+        conclusions += conclusion
     return out, conclusions
 
 
@@ -129,20 +132,18 @@ def _documents(frame: pd.DataFrame) -> set[str]:
     }
 
 
-def with_open_names(
-    frame: pd.DataFrame, column: str, given: Iterable[OwnDocument]
-) -> tuple[pd.DataFrame, np.ndarray, ReadNote | None]:
-    """The frame with `given`, the rows that took one without naming it [rows], and a note on them.
+def _with_open_names(
+    frame: pd.DataFrame, column: str, documents: Sequence[OwnDocument]
+) -> tuple[pd.DataFrame, list[Conclusion]]:
+    """The frame with `documents`, and the conclusion on rows that took one without naming it.
 
     Where one document of a column is given and the rows use one name that nothing explains, or
     none, they mean it.
     """
-    documents = list(given)
-    nobody = np.zeros(len(frame), dtype=bool)
     out = with_documents(frame, documents)
     candidates = [document for document in documents if document.column == column]
     if len(candidates) != 1 or column not in out:
-        return out, nobody, None
+        return out, []
     stated = out.loc[lacks_document(out, column), column].dropna().unique()
     names = [name for name in stated if name and _MATCH[column](name) is None]
     (document,) = candidates
@@ -150,7 +151,7 @@ def with_open_names(
     if len(names) == 1:
         rows = rows | ((out[column] == names[0]).to_numpy(dtype=bool) & lacks_document(out, column))
     if not rows.any():
-        return out, nobody, None
+        return out, []
     out = out.copy(deep=False)
     put(out, column, rows, document.name)
     put(out, DOCUMENT_OF[column], rows, document.text)
@@ -158,4 +159,4 @@ def with_open_names(
     note = noted(
         "own_document", column=column, stated=stated_name, n=int(rows.sum()), name=document.name
     )
-    return told_apart(out), rows, note
+    return told_apart(out), [(note, out.index[rows].to_numpy())]

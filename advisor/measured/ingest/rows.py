@@ -209,19 +209,11 @@ class Measured:
 
     def own_line(self, line: int) -> int:
         """Line of a row in the file itself, counted on through the files."""
-        holder = next(
-            (
-                source
-                for source in self.sources
-                if source.lines and source.holds(np.array(line)).any()
-            ),
-            None,
-        )
-        return (
-            line
-            if holder is None
-            else holder.lines.get(line - holder.before, line - holder.before) + holder.before
-        )
+        for source in self.sources:
+            if source.holds(np.array(line)):
+                inside = line - source.before
+                return source.lines.get(inside, inside) + source.before
+        return line
 
     def at_own_lines(self, note: ReadNote) -> ReadNote:
         """A note that names lines of rows, with those of the file itself."""
@@ -533,8 +525,7 @@ def evaluate(rows: Measured) -> Measured:
         notes += computed.notes(keep)
         several = copies_sharing(frame)
         if (several > 1.0).any():
-            shared = int((several > 1.0).sum())
-            notes.append(noted("copies", n=shared, copies=int(several.max())))
+            notes.append(noted("copies", n=int((several > 1.0).sum()), copies=int(several.max())))
         if len(frame):
             frame, matched = match_baselines(frame)
             speedups = [rows.at_own_lines(note) for note in matched]
@@ -543,8 +534,7 @@ def evaluate(rows: Measured) -> Measured:
         if broken
         else rows.rejects
     )
-    if len(rejects) > 1:
-        rejects = rejects.sort_values("line", kind="stable", ignore_index=True)
+    rejects = rejects.sort_values("line", kind="stable", ignore_index=True)
     if len(rejects) > MAX_REJECTS:
         warnings.append(f"only the first {MAX_REJECTS:,} of {len(rejects):,} reasons are listed")
         rejects = rejects.head(MAX_REJECTS)
@@ -595,8 +585,10 @@ def _notes_of_readers(rows: Measured) -> list[ReadNote]:
     notes = [replace(note, files=files) for note, files in by_note]
     if len(rows.sources) == 1:
         return notes
-    starts = tuple((source.file_name, source.before + 1) for source in rows.sources)
-    return [noted("files", starts=starts), *notes]
+    return [
+        noted("files", starts=tuple((each.file_name, each.before + 1) for each in rows.sources)),
+        *notes,
+    ]
 
 
 def _warnings_of_readers(rows: Measured, usable: pd.Index) -> list[str]:
@@ -610,10 +602,8 @@ def _warnings_of_readers(rows: Measured, usable: pd.Index) -> list[str]:
 
 
 def _swaps_of_readers(rows: Measured) -> list[Swap]:
-    if len(rows.sources) == 1:
-        return list(rows.sources[0].swaps)
-    file_swaps = [(source.file_name, swap) for source in rows.sources for swap in source.swaps]
-    return [replace(swap, reason=f"{file_name}: {swap.reason}") for file_name, swap in file_swaps]
+    by_swap = _with_files(rows, [source.swaps for source in rows.sources])
+    return [replace(swap, reason=f"{of_files(files)}{swap.reason}") for swap, files in by_swap]
 
 
 def _with_files(

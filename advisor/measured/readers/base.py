@@ -479,8 +479,7 @@ def finish_serve(frame: pd.DataFrame, raw: RawRows) -> None:
     )
     varying = frame["draft_tokens_k"].isna().to_numpy() & ~np.isnan(per_draft)
     if varying.any():
-        mean = float(np.nanmean(per_draft[varying]))
-        raw.note("k_varied", n=int(varying.sum()), mean=mean)
+        raw.note("k_varied", n=int(varying.sum()), mean=float(np.nanmean(per_draft[varying])))
     _drafted_positions(frame, varying)
 
 
