@@ -162,7 +162,7 @@ class Computed:
     otherwise: dict[str, np.ndarray]
 
     def notes(self, keep: np.ndarray) -> list[ReadNote]:
-        """What the user has to know, with counts over the rows that `keep` marks, [rows]."""
+        """Notes for the user, with counts over the rows that `keep` marks, [rows]."""
         computed = {f"computed_{name}": rows[keep] for name, rows in self.filled.items()}
         otherwise = {f"otherwise_{name}": rows[keep] for name, rows in self.otherwise.items()}
         return rows_noted(**computed, **otherwise)

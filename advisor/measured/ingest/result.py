@@ -52,8 +52,10 @@ class Reject:
 
 @dataclass(frozen=True)
 class ReadNote:
-    """What was computed, taken or left out in reading, and its facts; show/phrases/reading.py says
-    it."""
+    """Note on cells that reading computed, took or left out, and its facts.
+
+    Its sentence stands in show/phrases/reading.py.
+    """
 
     kind: str
     """Of the note; a format's id is what holds of all rows of that format."""

@@ -199,8 +199,7 @@ class SideBySide:
         return {self.plain: f"baseline_{stem}", self.spec: f"sd_{stem}"}
 
     def facts(self, headers: Sequence[str]) -> dict[str, object]:
-        """How the two columns are read: their headers, what they count, or are guessed to, and
-        quantities that were left out."""
+        """Headers of both columns, what they count or are guessed to, and quantities left out."""
         guess = METRICS.get(str(self.said.get("metric")))
         return {
             "plain": headers[self.plain][:40],

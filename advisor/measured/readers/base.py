@@ -89,8 +89,9 @@ class RawRows:
         self.notes.append(noted(kind, **facts))
 
     def name_models(self, records: Sequence[Mapping[str, Any]], *paths: str) -> None:
-        """Fill model_id with the first of several fields that names a model we know, else with the
-        first there is.
+        """Fill model_id from the first of several fields that names a model we know.
+
+        Where none does, from the first that names any.
 
         A server is often called by a name of its own, while its tokenizer or its path still is the
         checkpoint's; it is noted where another field than the first named the model.
