@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from advisor.answers.diagnosis.diagnose import judged
-from advisor.answers.diagnosis.facts import Run
+from advisor.answers.diagnosis.facts import UserRun
 from advisor.answers.diagnosis.physics import rule_sets
 from advisor.answers.diagnosis.runs import with_prediction
 from advisor.measured.observations import part_of
@@ -94,7 +94,7 @@ class Tried:
     build."""
 
 
-def published_runs(collection: str, every: int = 1) -> Iterator[tuple[Mapping[str, Any], Run]]:
+def published_runs(collection: str, every: int = 1) -> Iterator[tuple[Mapping[str, Any], UserRun]]:
     """Rows of a collection of speedups, each with the plain run that it prints. Only each
     `every`-th row is taken."""
     for row in published_rows(collection).iloc[::every].to_dict("records"):
@@ -102,7 +102,7 @@ def published_runs(collection: str, every: int = 1) -> Iterator[tuple[Mapping[st
         before, after = measured_times(row)
         yield (
             row,
-            Run(
+            UserRun(
                 {**facts, **_measured(row, row["sd_value"], after)},
                 collection,
                 plain={
@@ -125,7 +125,7 @@ _SHARED = (
 )
 
 
-def plain_runs(every: int = 1) -> Iterator[tuple[Mapping[str, Any], Run]]:
+def plain_runs(every: int = 1) -> Iterator[tuple[Mapping[str, Any], UserRun]]:
     """Rows of the collection without speculation."""
     frame = published_rows(PLAIN)
     for row in frame.iloc[::every].to_dict("records"):
@@ -139,7 +139,7 @@ def plain_runs(every: int = 1) -> Iterator[tuple[Mapping[str, Any], Run]]:
             "draft_tokens_k": 0.0,
         }
         facts |= {"tpot_s": float(time_ms) / 1e3} if time_ms else {}
-        yield {**row, "point_id": row["row_id"]}, Run(facts, PLAIN)
+        yield {**row, "point_id": row["row_id"]}, UserRun(facts, PLAIN)
 
 
 def _cells(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -185,7 +185,7 @@ def tried(every: int = 1) -> list[Tried]:
     return out
 
 
-def _ratios(run: Run) -> dict[str, float]:
+def _ratios(run: UserRun) -> dict[str, float]:
     found = run.comparison
     if found is None or not found.supported:
         return {}

@@ -105,7 +105,7 @@ def table_of(points: Sequence[Point], cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def _measured(points: Sequence[Point], cells: pd.DataFrame) -> pd.DataFrame:
-    names = [str(point.row["point_id"]) for point in points]
+    names = [str(point.facts["point_id"]) for point in points]
     return pd.DataFrame(
         {
             "design": [name.removeprefix(PREFIX).rsplit("-b", 1)[0] for name in names],
@@ -232,7 +232,7 @@ def granularity(points: Sequence[Point], cells: pd.DataFrame) -> list[str]:
     """Steps of fine experts over those of coarse ones of equal bytes: measured, and by a fit on the
     other designs."""
     rows = _from_others(points, cells, EQUAL_BYTES)
-    names = [str(point.row["point_id"]) for point in points]
+    names = [str(point.facts["point_id"]) for point in points]
     rows = rows.assign(
         visits=cells.loc[names, "touched_experts"].to_numpy() * [_n_moe(point) for point in points]
     )
@@ -262,7 +262,7 @@ def _n_moe(point: Point) -> int:
 
 
 def _design_of(point: Point) -> str:
-    return str(point.row["point_id"]).removeprefix(PREFIX).rsplit("-b", 1)[0]
+    return str(point.facts["point_id"]).removeprefix(PREFIX).rsplit("-b", 1)[0]
 
 
 def sittings(root: Path) -> dict[str, list[Path]]:

@@ -31,7 +31,6 @@ from advisor.catalog.fit_records import (
 )
 from advisor.catalog.kernel_choice import SmallLaunch, version_key
 from advisor.measured.store import default_store_path, open_store, plain_decode_points
-from advisor.measured.validation import tier_of
 from advisor.physics import laws
 from advisor.physics.hardware import hardware_ids, load_hardware
 from advisor.predict.load import with_costs
@@ -72,7 +71,7 @@ def fit_to_the_end() -> None:
     (points, refused) = points_of(fitted_rows(), other_models=True)
     points = [_seen_by(point, prior) for point in points]
     # A row weighs by its tier under the prior, so that it does not weigh by what was fitted on it.
-    points = [replace(point, tier=tier_of(point.curve())) for point in points]
+    points = [replace(point, tier=str(point.curve().tier[0, 0])) for point in points]
     before = np.zeros(1)
     for _ in range(_MAX_ROUNDS):
         model = fit_overheads(points, COMMON_SHARE, classes_today())

@@ -24,9 +24,10 @@ from advisor.measured.observations import (
     laboratory_of_row,
     part_of,
 )
-from advisor.measured.points import Asked, Point, judged_rows, measured_times, points_at
+from advisor.measured.points import Point, judged_rows, measured_times, points_at
 from advisor.measured.published import FITTED_COLLECTIONS
 from advisor.measured.row_questions import question_of
+from advisor.measured.run import AskedRun
 from advisor.physics.acceptance import BORROWED_LOG_SD, SAME_RUN_LOG_SD
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
@@ -69,12 +70,12 @@ class PublishedPoint(Point):
     @property
     def source(self) -> str:
         """The publication that holds the row."""
-        return str(self.row.get("source_title", "")) or "not stated"
+        return str(self.facts.get("source_title", "")) or "not stated"
 
     @property
     def laboratory(self) -> str:
         """Whose publication that is. The publication itself where nobody is listed for it."""
-        return laboratory_of_row(self.row)
+        return laboratory_of_row(self.facts)
 
     @property
     def immature(self) -> bool:
@@ -89,7 +90,7 @@ class PublishedPoint(Point):
     @property
     def log_sd(self) -> float:
         """Spread that reading, accepted length and kernels leave in the log speedup. [-]"""
-        reading = READING_LOG_SD.get(str(self.row.get("tier", "")), READING_LOG_SD["C"])
+        reading = READING_LOG_SD.get(str(self.facts.get("tier", "")), READING_LOG_SD["C"])
         return float(
             np.sqrt(np.sum(np.square((self.length_log_sd, reading, KERNEL_LOG_SD[self.tier]))))
         )
@@ -98,7 +99,7 @@ class PublishedPoint(Point):
     def plain_over_measured(self) -> float:
         """Plain step predicted over the one that the row prints, prefill in both. NaN where it
         prints none. [-]"""
-        return float(self.observations.upper[0].sum()) / measured_times(self.row)[0]
+        return float(self.observations.upper[0].sum()) / measured_times(self.facts)[0]
 
     @property
     def informs(self) -> bool:
@@ -107,8 +108,8 @@ class PublishedPoint(Point):
         Not where its plain step is off by MAX_PLAIN_FACTOR, where random tokens were drafted for
         and nobody counted what was accepted, nor where its notes name what is not modelled.
         """
-        unknown = self.row.get("task") == "random" and self.question.borrowed
-        other = _NOT_MODELLED.search(str(self.row.get("notes"))) is not None
+        unknown = self.facts.get("task") == "random" and self.question.borrowed
+        other = _NOT_MODELLED.search(str(self.facts.get("notes"))) is not None
         return not (
             unknown or other or abs(math.log(self.plain_over_measured)) > math.log(MAX_PLAIN_FACTOR)
         )
@@ -140,8 +141,7 @@ def point_of(
     spread = ACCEPTANCE_LOG_SD[question.acceptance_source]
     if setup.acceptance.carried_from:
         spread = max(spread, setup.acceptance.log_sd(question.n_draft))
-    case = Asked(0, row, question, float(question.scenario.batch_size))
-    (point,) = points_at([case], setup, [(length, spread)])
+    (point,) = points_at([AskedRun(row, question=question)], setup, [(length, spread)])
     return PublishedPoint(**vars(point))
 
 

@@ -119,7 +119,7 @@ def predictions(collection: Path) -> pd.DataFrame:
     points, _ = points_of(frame.assign(defect=""), other_models=True)
     known, _ = points_of(judged_rows(), other_models=True)
     rows = judged(held_out(points), held_out(known))
-    rows.insert(0, "point_id", [point.row["point_id"] for point in points])
+    rows.insert(0, "point_id", [point.facts["point_id"] for point in points])
     return rows.drop(columns="measured")
 
 

@@ -25,14 +25,15 @@ from advisor.measured.ingest.acceptance import rates_from_list
 from advisor.measured.ingest.columns import DOCUMENT_OF
 from advisor.measured.ingest.read import GivenRows
 from advisor.measured.ingest.remap import UnreadColumnsError, map_words, own_headers
-from advisor.measured.ingest.result import csv_of, measured_length, open_questions
-from advisor.measured.ingest.rows import NAME_COLUMNS, Measured, combine
+from advisor.measured.ingest.result import ON_NAMES, csv_of, measured_length, open_questions
+from advisor.measured.ingest.rows import Measured, combine
 from advisor.measured.points import Point, Refused, judged_rows, refit_points
 from advisor.measured.refit_result import Errors, RefitResult
 from advisor.measured.validation import NEEDED_COLUMNS, PREDICTED_COLUMNS, predict_rows
 from advisor.measured.validation import validate as validate_points
 from advisor.predict.scenario_fields import FIELDS
 from advisor.prediction import AdvisorError
+from advisor.show.phrases.reading import reading_texts
 from advisor.show.table import Column, Table
 from advisor.show.words.refit import notes, sentence
 from advisor.text import counted, frame_csv, json_text, wrapped
@@ -94,7 +95,8 @@ def ingest(
     _print_failed(failed)
     if len(results) > len(together):
         for table in together:
-            out.say(f"together, {counted(table.rows_kept, 'row')} read: {table.derived[-1]}")
+            speedups = "; ".join(reading_texts(table.speedups))
+            out.say(f"together, {counted(table.rows_kept, 'row')} read: {speedups}")
     for table, (used, refused) in zip(points, usable, strict=True):
         click.echo(f"`fit` can use {counted(len(used), 'row')}")
         _say_borrowed(used)
@@ -439,7 +441,7 @@ _OF_FIT = ("output", "rejects", "force", "as_json", "acceptance", "acceptance_pr
 
 _SUMMED = (
     *("format_name", "kind", "sha256", "rows_read", "rows_kept"),
-    *("rows_refused", "ready", "missing", "derived", "warnings"),
+    *("rows_refused", "ready", "missing", "warnings"),
 )
 
 
@@ -448,6 +450,7 @@ def _summary(result: Measured) -> dict[str, Any]:
         "file": result.file_name,
         "format": result.format_id,
         **{name: getattr(result, name) for name in _SUMMED},
+        "derived": reading_texts(result.derived),
         "asked": [question.text for question in open_questions(result.rejects)],
         "rejects": result.rejects.to_dict("records"),
     }
@@ -467,8 +470,8 @@ def _print_result(result: Measured) -> None:
         )
     for question in open_questions(result.rejects):
         _item(f"needed: {question.options}  {question.text}")
-    for text in result.derived:
-        _item(f"{text}")
+    for text in reading_texts(result.derived):
+        _item(text)
     if result.kind == "points" and (length := measured_length(result.frame)) is not None:
         _item(
             "to predict with the accepted length of these runs: advise ... --accepted-length "
@@ -496,9 +499,8 @@ def _item(text: str) -> None:
 def _print_said(result: Measured) -> None:
     """What was concluded or refused while reading, before a fit: names, formats, rounding, refused
     rows by reason."""
-    for text in result.derived:
-        if text.startswith(tuple(NAME_COLUMNS)) or "as you say" in text:
-            out.say(f"read: {text}")
+    for text in reading_texts(note for note in result.derived if note.kind in ON_NAMES):
+        out.say(f"read: {text}")
     out.print_labelled("warning", result.warnings)
     for question in open_questions(result.rejects):
         out.say(f"needed, with {question.options}: {question.text}")

@@ -14,7 +14,7 @@ import pandas as pd
 
 from advisor.catalog.hardware import own_digest
 from advisor.catalog.models import config_digest
-from advisor.measured.ingest.columns import DOCUMENT_OF, Numbers, lacks_document
+from advisor.measured.ingest.columns import DOCUMENT_OF, Numbers, lacks_document, true_in
 from advisor.measured.row_questions import copies_sharing
 from advisor.predict.plain_sweep import LEAST_BATCHES, MOST_BATCHES, write_sweep
 from advisor.predict.scenario import Scenario
@@ -52,9 +52,7 @@ def rows_of(frame: pd.DataFrame, scenario: Scenario) -> pd.DataFrame:
     rows = frame[mask].dropna(subset=["batch_size"])
     copies = copies_sharing(rows)  # the curve is that of one copy
     gpus = rows["gpu_count"].fillna(scenario.n_gpus)
-    placed = ((gpus == scenario.n_gpus) | (gpus == copies * scenario.n_gpus)).to_numpy(
-        dtype=bool, na_value=False
-    )
+    placed = true_in((gpus == scenario.n_gpus) | (gpus == copies * scenario.n_gpus))
     return rows.assign(batch_size=rows["batch_size"] / copies)[placed]
 
 
@@ -64,7 +62,7 @@ def _same(
     document = DOCUMENT_OF[name]
     text = getattr(scenario, document)
     if text is None:
-        mask = (frame[name] == getattr(scenario, name)).to_numpy(dtype=bool, na_value=False)
+        mask = true_in(frame[name] == getattr(scenario, name))
         return mask & lacks_document(frame, name)
     own_digest_text = digest(text)
     alike = {
@@ -155,7 +153,7 @@ def plain_sweep_of(frame: pd.DataFrame, scenario: Scenario) -> str:
     Raises AdvisorError saying what was found where these are not enough batches.
     """
     rows = rows_of(_placed(frame, scenario), scenario)
-    rows = rows[rows["draft_tokens_k"].eq(0).to_numpy(dtype=bool, na_value=False)]
+    rows = rows[true_in(rows["draft_tokens_k"].eq(0))]
     context = rows["context_tokens"].fillna(scenario.context_tokens)
     same = rows["engine"].eq(scenario.engine) & np.isclose(
         context.astype(float), scenario.context_tokens, rtol=0.5
@@ -164,7 +162,7 @@ def plain_sweep_of(frame: pd.DataFrame, scenario: Scenario) -> str:
         f"; there are rows at context {each:,.0f}"
         for each in context[~np.asarray(same, bool)].unique()
     )
-    rows = rows[same.to_numpy(dtype=bool, na_value=False)]
+    rows = rows[true_in(same)]
     times = rows["tpot_s"].fillna(rows["step_time_s"]).astype(float)
     steps = times.groupby(rows["batch_size"].astype(float)).median().dropna()
     if not LEAST_BATCHES <= len(steps) <= MOST_BATCHES:

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from advisor.measured.ingest.columns import Numbers
+from advisor.measured.ingest.columns import Numbers, true_in
 from advisor.measured.multipliers import multiplier_prior
 from advisor.measured.observations import ROUND_METRICS, joined, stacked
 from advisor.measured.points import Point, Prompts, refit_points
@@ -34,7 +34,7 @@ def own_times(frame: pd.DataFrame) -> pd.DataFrame:
     over_another = (derived.str.contains("speedup") & ~paired).to_numpy(dtype=bool)
     per_token = ~np.isnan(values["tpot_s"])
     timed = per_token | ~np.isnan(values["step_time_s"])
-    per_rank = (frame["batch_kind"] == "requests_per_rank").to_numpy(dtype=bool, na_value=False)
+    per_rank = true_in(frame["batch_kind"] == "requests_per_rank")
     rated = ~np.isnan(values["output_tok_per_s"]) & ~per_rank
     from_rate = rated & ~timed & ((values["draft_tokens_k"] == 0) | over_another)
     token_s = values["batch_size"] / values["output_tok_per_s"]
@@ -51,7 +51,7 @@ def own_times(frame: pd.DataFrame) -> pd.DataFrame:
 
 def without_prompts(frame: pd.DataFrame) -> pd.DataFrame:
     """Rows whose times hold no prompts, but whole requests, which hold their own."""
-    whole = (frame["metric"] == _WHOLE_REQUEST).to_numpy(dtype=bool, na_value=False)
+    whole = true_in(frame["metric"] == _WHOLE_REQUEST)
     return frame.assign(prompts_cached=frame["prompts_cached"].mask(~whole, 1))
 
 

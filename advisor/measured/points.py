@@ -25,17 +25,15 @@ from advisor.measured.observations import (
     part_of,
     time_columns,
 )
-from advisor.measured.own_points import carried_from
 from advisor.measured.published import FIRST_COLLECTION, FITTED_COLLECTIONS
-from advisor.measured.row_questions import RowQuestion, check_tokens_in_step, question_of
+from advisor.measured.row_questions import RowQuestion
+from advisor.measured.run import AskedRun, PredictedRun, run_question
 from advisor.physics.acceptance import parse_acceptance
-from advisor.physics.bands import Draws
 from advisor.physics.memory import GIB
-from advisor.predict.curve import Curve, curve_for
+from advisor.predict.curve import curve_for
 from advisor.predict.load import load_setup
 from advisor.predict.prefill import prefill_per_token_s
 from advisor.predict.scenario import Scenario
-from advisor.predict.scenario_fields import MAX_BATCH
 from advisor.predict.setup import CountedPass, Setup
 from advisor.prediction import AdvisorError, Array
 from advisor.profiles import MEASUREMENTS
@@ -49,16 +47,6 @@ _MEASURES_NOTHING = (
     "neither a speedup nor a time per step or token; add one, or a baseline row with K = 0"
 )
 _METRIC_OPEN = "metric does not say what baseline_value and sd_value count; fill it in"
-# A plain row asks for a drafter without device time; K = 0 is what its curve is evaluated at.
-_NO_DRAFT = {
-    "drafter": "ngram",
-    "draft_tokens_k": 1,
-    "accepted_length": 1.5,
-    "tokens_in_step": None,
-    "draft_structure": None,
-    "notes": None,
-    "dataset": None,
-}
 
 
 @dataclass(frozen=True)
@@ -70,75 +58,32 @@ class Prompts:
     """Of this reading against the other. [-]"""
 
 
-@dataclass(frozen=True)
-class Asked:
-    """Measured row as a question to the model, at the batch of one instance."""
+@dataclass(frozen=True, kw_only=True)
+class Point(PredictedRun):
+    """Measured row that the model can express, and its measured values."""
 
-    line: int
-    row: Mapping[str, Any]
-    question: RowQuestion
-    batch_size: float
-
-
-@dataclass(frozen=True)
-class Point(Asked):
-    """Measured row that the model can express: question, setup that answers, and measured
-    values."""
-
-    setup: Setup
     accepted_length: float
     length_log_sd: float
     """Log standard deviation of the accepted length; 0 where a user counted it in the same run.
     [-]"""
     tier: str
-    """Of the kernels as the row was read: how much it weighs in a fit. What it is judged as:
-    `validation.tier_of`."""
+    """Of the kernels as the row was read: how much it weighs in a fit. It is judged as by the
+    prediction that judges it."""
     observations: Observations
     """With the overheads of `setup`, at multipliers of 1."""
     prompts: Prompts | None = None
     """How its file's rows were read, None where both readings are one."""
 
     @property
-    def scenario(self) -> Scenario:
-        """Scenario of the row, but for its K."""
-        return self.question.scenario
-
-    @property
-    def n_draft(self) -> int:
-        """K. 0 without speculation. [-]"""
-        return self.question.n_draft
-
-    @property
-    def engine_class(self) -> str:
-        """Engine and vintage whose overheads the row shares."""
-        return self.question.engine_class
-
-    @property
     def recorded(self) -> bool:
         """Whether an engine's program wrote the row, and not a person: it counted the tokens of its
         steps."""
-        return number(self.row, "tokens_in_step") is not None
+        return self.number("tokens_in_step") is not None
 
     @property
     def measured(self) -> float:
         """The first quantity that it measures: the speedup, where there is one."""
         return float(self.observations.measured[0])
-
-    @property
-    def few_layers(self) -> str:
-        """Words of its notes on the first layers of a model that it is carried from. "" of one
-        measured whole."""
-        return "".join(carried_from([self.row.get("notes")]))
-
-    def curve(self, setup: Setup | None = None, draws: Draws | None = None) -> Curve:
-        """Prediction at this row's batch and K, for another setup or draws if given."""
-        return curve_for(
-            setup or self.setup,
-            [self.batch_size],
-            [self.n_draft],
-            self.question.verify_tokens,
-            draws,
-        )
 
 
 @dataclass(frozen=True)
@@ -152,7 +97,7 @@ class Refused:
 
 
 def points_at(
-    cases: Sequence[Asked],
+    cases: Sequence[AskedRun],
     setup: Setup,
     lengths: Sequence[tuple[float, float]],
     central_only: bool = False,
@@ -168,22 +113,20 @@ def points_at(
     prefill = prefill_per_token_s(setup, batches)
     out = []
     for i, (item, (length, spread)) in enumerate(zip(cases, lengths, strict=True)):
-        borrowed = item.question.n_draft > 0 and item.question.borrowed
+        borrowed = item.n_draft > 0 and item.question.borrowed
         observed = observe(
-            item.line, item.row, plain[i], spec[i], float(prefill[i]), length, borrowed
+            item.line, item.facts, plain[i], spec[i], float(prefill[i]), length, borrowed
         )
-        tier = str(curve.tier[i, 0])
         out.append(
             Point(
-                item.line,
-                item.row,
-                item.question,
-                item.batch_size,
-                setup,
-                length,
-                spread,
-                tier,
-                observed,
+                item.facts,
+                line=item.line,
+                question=item.question,
+                setup=setup,
+                accepted_length=length,
+                length_log_sd=spread,
+                tier=str(curve.tier[i, 0]),
+                observations=observed,
             )
         )
     return out
@@ -231,7 +174,9 @@ def as_read(points: Sequence[Point], rereads: Sequence[Reread]) -> list[Observat
             for reading, i in places
         ]
         cases_read = [
-            Asked(p.line, p.row, replace(p.question, n_draft=k, verify_tokens=verified), batch)
+            replace(
+                p, question=replace(p.question, n_draft=k, verify_tokens=verified, batch_size=batch)
+            )
             for p, batch, _ in rows
         ]
         try:
@@ -299,7 +244,7 @@ def refit_points(
     against its own. A question is built and validated for MAX_ASKED rows at most, however long the
     file.
     """
-    cases: list[Asked] = []
+    cases: list[AskedRun] = []
     few, refused = _askable(frame)
     for line, row in _records(few):
         try:
@@ -374,7 +319,7 @@ def _askable(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[Refused]]:
     refused = []
     for has, reason in (
         (measured, _MEASURES_NOTHING),
-        *((mask, _not_stated(name)) for name, mask in stated.items()),
+        *((mask, f"{name} is not stated; fill it in") for name, mask in stated.items()),
     ):
         refused += _refused_as_one(frame.index[left & ~has], reason)
         left &= has
@@ -396,12 +341,12 @@ def _refused_as_one(lines: pd.Index, reason: str) -> list[Refused]:
     return [Refused(int(lines[0]), reason, len(lines))] if len(lines) else []
 
 
-def _even_sample(cases: list[Asked], refused: list[Refused]) -> list[Asked]:
+def _even_sample(cases: list[AskedRun], refused: list[Refused]) -> list[AskedRun]:
     """MAX_POINTS rows of the accelerator and engine with most rows, and as many of all others
     together."""
-    groups = [(case.question.scenario.hardware_id, case.question.engine_class) for case in cases]
+    groups = [(case.scenario.hardware_id, case.engine_class) for case in cases]
     largest = Counter(groups).most_common(1)[0][0] if cases else None
-    sample: list[Asked] = []
+    sample: list[AskedRun] = []
     for inside in (True, False):
         selected_cases = [
             case for case, group in zip(cases, groups, strict=True) if (group == largest) == inside
@@ -415,11 +360,7 @@ def _even_sample(cases: list[Asked], refused: list[Refused]) -> list[Asked]:
     return sorted(sample, key=lambda case: case.line)
 
 
-def _not_stated(column: str) -> str:
-    return f"{column} is not stated; fill it in"
-
-
-def _ask(line: int, row: dict[str, Any], acceptance: str | None) -> Asked:
+def _ask(line: int, row: dict[str, Any], acceptance: str | None) -> AskedRun:
     """The row as a question. Raises AdvisorError with the reason when it cannot be predicted or
     measures nothing."""
     if not any(number(row, name) for name in QUANTITIES):
@@ -427,34 +368,24 @@ def _ask(line: int, row: dict[str, Any], acceptance: str | None) -> Asked:
             number(row, "baseline_value") and number(row, "sd_value") and not row.get("metric")
         )
         raise AdvisorError(_METRIC_OPEN if open_pair else _MEASURES_NOTHING)
-    if "adaptive" in str(row.get("draft_structure") or ""):
-        raise AdvisorError("the draft length was adaptive; no single K stands for the row")
     n_draft = number(row, "draft_tokens_k")
-    batch = number(row, "batch_size")
-    if n_draft is None or batch is None:
-        raise AdvisorError(_not_stated("draft_tokens_k" if n_draft is None else "batch_size"))
-    check_tokens_in_step(number(row, "tokens_in_step"), batch * (n_draft + 1))
-    cells = {**row, "batch_size": min(max(round(batch), 1), MAX_BATCH)}
+    cells = row
     if n_draft == 0:
-        cells = cells | _NO_DRAFT
         row = {**row, "speedup": None, "draft_time_s": None}
-    elif number(row, "accepted_length") is None and acceptance:
+    elif n_draft and number(row, "accepted_length") is None and acceptance:
         length = parse_acceptance(acceptance, max(int(n_draft), 1)).accepted_length[int(n_draft)]
-        cells |= {"accepted_length": float(length), "accepted_length_same_run": 0}
-    question = question_of(cells, other_models=True)
-    return Asked(
-        line, row, replace(question, n_draft=int(n_draft)), max(batch * question.batch_share, 1.0)
-    )
+        cells = {**row, "accepted_length": float(length), "accepted_length_same_run": 0}
+    return AskedRun(row, line=line, question=run_question(cells, other_models=True))
 
 
-def _by_curve(cases: Iterable[Asked]) -> list[tuple[Scenario, list[Asked]]]:
+def _by_curve(cases: Iterable[AskedRun]) -> list[tuple[Scenario, list[AskedRun]]]:
     """Rows that differ in batch and accepted length alone, with the scenario that predicts them
     together."""
-    groups: dict[tuple[Scenario, int, int | None, str, CountedPass | None], list[Asked]] = {}
+    groups: dict[tuple[Scenario, int, int | None, str, CountedPass | None], list[AskedRun]] = {}
     for item in cases:
         # An accepted length of no consequence: only times are read off the curve.
         question = item.question
-        k = max(item.question.n_draft, 1)
+        k = max(item.n_draft, 1)
         alike = question.scenario.model_copy(
             update={"batch_size": 1, "acceptance": f"{1 + k / 2}@{k}"}
         )

@@ -481,7 +481,7 @@ def speedup_curves(use: RunUse, n_draft: int, acceptance: Acceptance) -> BeforeA
     timed = timed[timed["draft_tokens_k"] == n_draft].dropna(subset=["speedup"])
     timed = timed.assign(measured=timed["speedup"], line=timed.index, used=True)
     # The rows' own name of the drafter: `random` is predicted as n-grams.
-    group = (rounds[0].scenario.model_id, str(rounds[0].row["drafter"]), n_draft, "speedup")
+    group = (rounds[0].scenario.model_id, str(rounds[0].facts["drafter"]), n_draft, "speedup")
     return curves_of(replace(rounds[0].setup, acceptance=acceptance), use.result, group, timed)
 
 

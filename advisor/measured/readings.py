@@ -26,7 +26,6 @@ from advisor.measured.observations import (
     Observations,
     joined,
     log_predicted,
-    number,
     stacked,
 )
 from advisor.measured.points import Point, Reread, as_read, repriced
@@ -220,7 +219,7 @@ def _is_flat_above(points: Sequence[Point], cap: float) -> bool:
     for name in ("output_tok_per_s", "tpot_s"):
         values: dict[tuple[int, float], float] = {}
         for point in points:
-            value = number(point.row, name)
+            value = point.number(name)
             if value:
                 values[point.n_draft, point.batch_size] = value
         if above := [
@@ -255,7 +254,7 @@ def _of_switching_off(points: Sequence[Point]) -> Iterator[Reading]:
     batch = np.array([point.batch_size for point in points])
     k = np.array([point.n_draft for point in points])
     length = np.array([point.accepted_length for point in points])
-    time = np.array([number(point.row, "tpot_s") or np.nan for point in points])
+    time = np.array([point.number("tpot_s") or np.nan for point in points])
     plain = {b: float(np.median(time[(batch == b) & (k == 0)])) for b in np.unique(batch[k == 0])}
     ratio = time / np.array([plain.get(b, np.nan) for b in batch])
     for least in np.unique(batch[k > 0]):

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from advisor.catalog.adjustment import JOINT_PAIRS, Adjustment, adjusted, carried, check_adjustment
 from advisor.catalog.hardware import own_digest
+from advisor.measured.ingest.columns import true_in
 from advisor.measured.ingest.side_by_side import open_pairs
 from advisor.measured.multipliers import (
     BOUND_SIGMAS,
@@ -40,9 +41,9 @@ from advisor.measured.observations import (
     Observations,
     joined,
     log_predicted,
-    number,
     time_columns,
 )
+from advisor.measured.own_points import carried_from
 from advisor.measured.own_times import as_probable, own_times, without_prompts
 from advisor.measured.point_checks import HeaderOf, check_units
 from advisor.measured.points import Point, Refused, refit_points
@@ -116,7 +117,7 @@ def lacking(frame: pd.DataFrame, given: Container[str] = ()) -> dict[tuple[str, 
     frame : canonical points (`advisor.measured.ingest`). given : columns whose empty cells are
         about to be filled.
     """
-    plain = (frame["draft_tokens_k"] == 0).to_numpy(dtype=bool, na_value=False)
+    plain = true_in(frame["draft_tokens_k"] == 0)
     absent: dict[tuple[str, ...], NDArray[np.bool_]] = {}
     for names in NEEDED:
         stated = frame[list(names)].notna().any(axis=1).to_numpy() | any(
@@ -211,7 +212,7 @@ def _refit(
     moved = float(np.median(np.abs(rows["after"] / rows["before"] - 1.0)[used]))
     correlation_rows = tuple(tuple(float(value) for value in row) for row in correlation)
     outliers = tuple(Refused(line, reason) for line, reason in sorted(aside.items()))
-    few_layers = tuple(dict.fromkeys(filter(None, (point.few_layers for point in points))))
+    few_layers = tuple(carried_from(point.facts.get("notes") for point in points))
     return RefitResult(
         hardware_id=points[0].setup.hardware.id,
         engine=points[0].scenario.engine,
@@ -348,7 +349,10 @@ def _without_repeats(points: Sequence[Point]) -> tuple[list[Point], Repeats | No
     cells: dict[tuple[object, ...], list[Point]] = {}
     for point in points:
         length = round(np.log(point.accepted_length) / SAME_LENGTH)
-        stated = (str(point.row.get("dataset") or ""), tuple(point.observations.quantity.tolist()))
+        stated = (
+            str(point.facts.get("dataset") or ""),
+            tuple(point.observations.quantity.tolist()),
+        )
         counted = point.question.counted
         touched = counted and (round(np.log(counted.touched or 1.0) / SAME_LENGTH), counted.in_turn)
         setup = (point.setup.scenario, point.engine_class, touched)
@@ -429,9 +433,9 @@ _RAN_NOTED = re.compile(r"\b(?:graph_mode|runner|attention_backend|expert_kernel
 
 def _ran_text(point: Point) -> str:
     """How a row ran where it says so, ` (captured=0, async_scheduling=1, runner=V1)`."""
-    stated = ((name, number(point.row, name)) for name in _RAN)
+    stated = ((name, point.number(name)) for name in _RAN)
     settings = [f"{name}={value:g}" for name, value in stated if value is not None]
-    settings += _RAN_NOTED.findall(str(point.row.get("notes") or ""))
+    settings += _RAN_NOTED.findall(str(point.facts.get("notes") or ""))
     return f" ({', '.join(settings)})" if settings else ""
 
 

@@ -26,7 +26,7 @@ from advisor.catalog.kernel_costs import BETWEEN_S, graph_pieces
 from advisor.catalog.models import load_model, model_ids, own_model, resolve_model_name
 from advisor.catalog.routing_presets import ONE_DOMAIN, one_domain_routing, one_prompt_routing
 from advisor.catalog.task_transfer import TASKS, Task, task_of
-from advisor.measured.ingest.columns import Numbers
+from advisor.measured.ingest.columns import Numbers, true_in
 from advisor.measured.published import UNTIL_LAST, WHOLE_BATCH_KINDS
 from advisor.physics import laws
 from advisor.physics.acceptance import acceptance_curves, parse_acceptance, solve_alpha
@@ -96,9 +96,11 @@ class RowQuestion:
     none of the known."""
     build: Build
     """What the row states of its engine and accelerator."""
+    batch_size: float
+    """Sequences of one instance that decode together. [-]"""
     batch_share: float = 1.0
-    """Sequences of one instance for each of the row's batch: 1 / copies, or the ranks where it
-    counts one. [-]"""
+    """Those of one instance for each of the row's batch: 1 / copies, or the ranks where it counts
+    one. [-]"""
     counted: CountedPass | None = None
     """What the row says of the experts that its passes touched, beside how they were routed; None:
     nothing."""
@@ -189,7 +191,16 @@ def question_of(
     class_name = engine_class(build, scenario.engine)
     counted = _counted(cells, verified or n_draft + 1, batch)
     return RowQuestion(
-        scenario, n_draft, verified, origin, tuple(filled), class_name, build, share, counted
+        scenario,
+        n_draft,
+        verified,
+        origin,
+        tuple(filled),
+        class_name,
+        build,
+        float(instance_batch),
+        share,
+        counted,
     )
 
 
@@ -460,7 +471,7 @@ def copies_at_most(frame: pd.DataFrame) -> np.ndarray:
 def open_copies(frame: pd.DataFrame) -> np.ndarray:
     """Rows of more GPUs than one instance takes that do not say whether copies share their batch
     [rows]."""
-    per_rank = (frame["batch_kind"] == "requests_per_rank").to_numpy(dtype=bool, na_value=False)
+    per_rank = true_in(frame["batch_kind"] == "requests_per_rank")
     return np.asarray(
         (copies_at_most(frame) > 1.0) & frame["data_parallel"].isna().to_numpy() & ~per_rank
     )

@@ -28,12 +28,12 @@ from advisor.measured.ingest.columns import COLUMNS as POINT_COLUMNS
 from advisor.measured.observations import SOURCE_COLUMNS, laboratories_of, laboratory_of_row
 from advisor.measured.points import Point
 from advisor.measured.refit_result import Errors, best_k_regret, errors_of
-from advisor.measured.row_questions import RowQuestion, question_of
+from advisor.measured.row_questions import question_of
+from advisor.measured.run import PredictedRun
 from advisor.physics import laws
 from advisor.physics.architecture import BYTES_PER_WEIGHT, Moe, effective_n_active, weight_bytes
 from advisor.physics.hardware import effective_bandwidth, effective_flops
 from advisor.physics.touched_experts import expected_experts
-from advisor.predict.curve import Curve, curve_for
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError, Array
 from advisor.profiles import PROFILES, read_made
@@ -327,7 +327,8 @@ def predict_rows(
                 raise AdvisorError(unread[line])
             question = question_of(row, assume, other_models)
             without = laboratory_of_row(row) if held_out else ""
-            answers.append(_answer(question, without))
+            setup = question.built(question.setup(), without)
+            answers.append(_answer(PredictedRun(row, question=question, setup=setup)))
         except AdvisorError as error:
             nothing = (None, None, None, None, f"not predicted: {error}", "none", None, None)
             answers.append(nothing)
@@ -426,11 +427,10 @@ def _errors_by(judged: pd.DataFrame, column: str) -> dict[str, Errors]:
     return {str(key): judged_errors(group) for key, group in judged.groupby(column)}
 
 
-def _answer(question: RowQuestion, without: str) -> tuple[Any, ...]:
-    setup = question.built(question.setup(), without)
-    curve = curve_for(
-        setup, [question.scenario.batch_size], [question.n_draft], question.verify_tokens
-    )
+def _answer(run: PredictedRun) -> tuple[Any, ...]:
+    question = run.question
+    setup = run.setup
+    curve = run.curve()
     notes = [setup.costs.routed.because if setup.architecture.moe else "dense model"]
     if question.assumed:
         notes.append("assumed " + ", ".join(question.assumed))
@@ -446,22 +446,14 @@ def _answer(question: RowQuestion, without: str) -> tuple[Any, ...]:
         float(curve.speedup[0, 0]),
         float(curve.low[0, 0]),
         float(curve.high[0, 0]),
-        tier_of(curve),
+        # Of the very prediction that judges the row: the parts that carry a step depend on the
+        # constants of the fit, and so does the tier.
+        str(curve.tier[0, 0]),
         "; ".join(note for note in notes if note),
         question.acceptance_source,
         float(curve.p_gain[0, 0]),
         curve.draws[:, 0, 0],
     )
-
-
-def tier_of(curve: Curve) -> str:
-    """Tier of a judged row: that of the very prediction which judges it.
-
-    The parts that carry a step depend on its constants, and so does the tier.
-
-    curve : of one batch and one K, by the fit without the row's laboratory.
-    """
-    return str(curve.tier[0, 0])
 
 
 JUDGED = PROFILES / "validation" / "judged_speedups.json"

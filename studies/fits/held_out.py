@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from advisor.catalog.fit_records import class_costs
-from advisor.measured.validation import COLUMNS, tier_of, validate
+from advisor.measured.validation import COLUMNS, validate
 from advisor.predict.load import with_costs
 from advisor.prediction import Array
 from studies.fits.overheads import OverheadModel, by_laboratory, fit_overheads, speedups
@@ -71,10 +71,10 @@ def _row(point: PublishedPoint, points: Sequence[PublishedPoint]) -> dict[str, o
             for one in points
         ),
         "immature": point.immature,
-        "tier": tier_of(curve),
+        "tier": str(curve.tier[0, 0]),
         "acceptance": point.question.acceptance_source,
-        "reading": str(point.row.get("tier", "")),
-        "dataset": str(point.row.get("dataset", "")),
+        "reading": str(point.facts.get("tier", "")),
+        "dataset": str(point.facts.get("dataset", "")),
         "model_id": scenario.model_id,
         "hardware_id": scenario.hardware_id,
         "drafter": scenario.drafter_id,

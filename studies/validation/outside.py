@@ -439,10 +439,10 @@ def external_round_costs(
                 "title": point.source,
                 "checkpoint": _noted(point, "served checkpoint"),
                 "head": _noted(point, "draft head").lower(),  # one head is printed in two spellings
-                "dataset": point.row.get("dataset", ""),
+                "dataset": point.facts.get("dataset", ""),
                 "n_draft": question.n_draft,
                 "verify_tokens": question.verify_tokens or question.n_draft + 1,
-                "tree": str(point.row["draft_structure"]).startswith("tree"),
+                "tree": str(point.facts["draft_structure"]).startswith("tree"),
                 "gpus": question.scenario.n_gpus,
                 "batch_size": question.scenario.batch_size,
                 "accepted_length": point.accepted_length,
@@ -451,7 +451,7 @@ def external_round_costs(
                 "predicted": float(curve.round_s[0, 0] / curve.plain_step_s[0]),
                 "predicted_speedup": float(curve.speedup[0, 0]),
                 "draws": curve.draws[:, 0, 0],
-                "published_plain_s": published_plain_s(point.row),
+                "published_plain_s": published_plain_s(point.facts),
                 "predicted_plain_s": float(curve.plain_step_s[0]),
                 "impossible": faster_than_reading(point),
             }
@@ -461,7 +461,7 @@ def external_round_costs(
 
 def _noted(point: PublishedPoint, what: str) -> str:
     """What a row's notes name after `what`. Empty where they do not."""
-    notes = (note.strip() for note in str(point.row.get("notes", "")).split(";"))
+    notes = (note.strip() for note in str(point.facts.get("notes", "")).split(";"))
     return next((note.removeprefix(what).strip() for note in notes if note.startswith(what)), "")
 
 
@@ -528,7 +528,7 @@ def faster_than_reading(point: PublishedPoint) -> str:
     Its round is the printed time of a token times the accepted length of the same run, else K + 1,
     the most there can be; its plain step is the printed time of a token.
     """
-    plain_s, token_s = measured_times(point.row)
+    plain_s, token_s = measured_times(point.facts)
     length = point.n_draft + 1.0 if point.question.borrowed else point.accepted_length
     passes = {
         "plain step": (plain_s, 1.0),

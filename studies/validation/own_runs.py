@@ -99,7 +99,7 @@ def _configuration(point: PublishedPoint) -> tuple[str, ...]:
         *own,
         scenario.model_id,
         scenario.drafter_id,
-        *(str(point.row.get(name)) for name in _SAME),
+        *(str(point.facts.get(name)) for name in _SAME),
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from advisor.answers.diagnosis.physics import compare
 from advisor.answers.diagnosis.runs import UserFile
+from advisor.measured.run import Run
 
 BATCH = 16
 PROMPT = 1024
@@ -50,7 +51,7 @@ def predicted(
     engine: str = "vllm", version: str = "0.33.0", batch: int = BATCH
 ) -> Mapping[str, float]:
     """Time per token with and without drafts, and to the first token, as the model has them. [s]"""
-    found = compare({**RUN, "engine": engine, "engine_version": version, "batch_size": batch}, {})
+    found = compare(Run({**RUN, "engine": engine, "engine_version": version, "batch_size": batch}))
     plain = found.row("plain")
     whole = found.row("round")
     assert found.first_token_s is not None

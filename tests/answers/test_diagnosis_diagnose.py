@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from advisor.answers.diagnosis.diagnose import Diagnosis, diagnose
-from advisor.answers.diagnosis.facts import Run
+from advisor.answers.diagnosis.facts import UserRun
 from advisor.answers.diagnosis.physics import all_rules, remedy_values
 from advisor.answers.diagnosis.quantities import quantity
 from advisor.answers.diagnosis.runs import UserFile, UserInput, read_runs
@@ -272,7 +272,7 @@ def test_the_kind_of_a_build_is_that_of_its_version_on_its_chip(
     hardware_id: str, kind: str
 ) -> None:
     facts = {"engine": "vllm", "engine_version": "0.9.2", "hardware_id": hardware_id}
-    assert quantity("kind_of_build").of(Run(facts)) == kind
+    assert quantity("kind_of_build").of(UserRun(facts)) == kind
 
 
 def arms(
@@ -577,9 +577,9 @@ def test_a_release_says_which_rounds_it_captured_where_nothing_else_does(
 ) -> None:
     facts = {"engine": "vllm", "hardware_id": hardware_id, "draft_tokens_k": 5}
     captured = quantity("requests_in_graphs").of
-    assert captured(Run(facts | {"engine_version": version})) == requests
+    assert captured(UserRun(facts | {"engine_version": version})) == requests
     stated = {"engine_version": version, "largest_graph": 600}
-    assert captured(Run(facts | stated)) == 100, "what is stated counts first"
+    assert captured(UserRun(facts | stated)) == 100, "what is stated counts first"
 
 
 def test_a_launch_line_without_a_release_is_judged_by_the_newest() -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from advisor.answers.diagnosis.diagnose import judged, try_rule
-from advisor.answers.diagnosis.facts import FACTS, Run
+from advisor.answers.diagnosis.facts import FACTS, UserRun
 from advisor.answers.diagnosis.physics import (
     Comparison,
     Kind,
@@ -35,8 +35,8 @@ def unknown_names(names: Iterable[str]) -> list[str]:
     return [name for name in names if name.rpartition(":")[2] not in known]
 
 
-def run_of(rule: Rule) -> Run:
-    return with_prediction(Run(dict(rule.published.given), plain=dict(rule.published.plain)))
+def run_of(rule: Rule) -> UserRun:
+    return with_prediction(UserRun(dict(rule.published.given), plain=dict(rule.published.plain)))
 
 
 def test_there_are_at_least_twenty_five_rules_and_their_ids_differ() -> None:
@@ -54,7 +54,7 @@ def test_a_rule_is_found_on_its_published_case_and_without_its_facts_says_what_i
     assert outcome.state == "found", (outcome.evidence, outcome.lacks)
     assert len(outcome.evidence) == len(rule.tests)
     context = {"engine", "draft_tokens_k", "speculation_on", "batch_size"}
-    bare = Run({key: value for key, value in rule.published.given.items() if key in context})
+    bare = UserRun({key: value for key, value in rule.published.given.items() if key in context})
     outcome = try_rule(rule, kind, bare)
     if outcome.state == "clean":  # arrivals: a batch is what clears it, and the context has one
         assert name in {"arrivals_set_the_batch"} or outcome.evidence
@@ -108,7 +108,9 @@ def test_a_rule_that_another_says_better_is_not_named() -> None:
     alone = run_of(rule)
     both = dict(rule.published.given) | {"batch_size": 100, "max_running_requests": 32}
     assert [one.rule.id for one in judged(alone) if one.state == "found"] == ["requests_wait"]
-    assert [one.rule.id for one in judged(Run(both)) if one.state == "found"] == ["admits_too_few"]
+    assert [one.rule.id for one in judged(UserRun(both)) if one.state == "found"] == [
+        "admits_too_few"
+    ]
     assert kind == "configuration"
 
 
@@ -116,14 +118,14 @@ def test_a_rule_of_another_engine_or_of_the_other_arm_is_not_concerned() -> None
     kind, rule = RULES["sglang_admits_48"]
     given = dict(rule.published.given)
     states: dict[str, Kind | str] = {
-        "vllm": try_rule(rule, kind, Run(given | {"engine": "vllm"})).state,
+        "vllm": try_rule(rule, kind, UserRun(given | {"engine": "vllm"})).state,
         "plain": try_rule(
-            rule, kind, Run(given | {"draft_tokens_k": 0, "speculation_on": False})
+            rule, kind, UserRun(given | {"draft_tokens_k": 0, "speculation_on": False})
         ).state,
     }
     assert states == {"vllm": "not_concerned", "plain": "not_concerned"}
     unknown = try_rule(
-        rule, kind, Run({key: value for key, value in given.items() if key != "engine"})
+        rule, kind, UserRun({key: value for key, value in given.items() if key != "engine"})
     )
     assert unknown.state == "not_judged"
     assert unknown.lacks == ("engine",)
@@ -132,7 +134,7 @@ def test_a_rule_of_another_engine_or_of_the_other_arm_is_not_concerned() -> None
 @pytest.fixture(scope="module")
 def predicted() -> Comparison:
     """An honest run of which nothing but its accepted length was measured."""
-    return compare(RUN, {})
+    return compare(UserRun(RUN))
 
 
 def measured(predicted: Comparison, name: str, value: float) -> Comparison:

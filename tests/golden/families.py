@@ -13,6 +13,7 @@ from typing import Any
 from advisor.answers.design.candidates import LawQuality
 from advisor.answers.design.dials import Experts
 from advisor.prediction import Prediction, Tier
+from advisor.show.phrases import reading
 from advisor.show.phrases.board import BASIS, BOARD, REASONS
 from advisor.show.phrases.book import Book, Phrase
 from advisor.show.phrases.changes import CHANGE, NOTES, REFUSED, STANDING
@@ -221,6 +222,17 @@ _CHANGE_STEPS: dict[str, tuple[Any, Any]] = {
     "drafter": ("EAGLE-3", "MTP"),
     "engine": ("vllm", "sglang"),
     "design": (_START, _BEST),
+}
+_READING: Facts = dict.fromkeys(reading.BOOK.facts, "name") | {
+    **dict.fromkeys(("n", "n_more", "line", "plain_line", "copies"), 3),
+    "mean": 2.5,
+    "left": (3, "step"),
+    "columns": ("tpot_s", "itl_s"),
+    "others": ("output_tok_per_s",),
+    "names": ("prompt length", "generated length"),
+    "starts": (("a.csv", 1), ("b.csv", 9)),
+    "differences": (("batch", "8", "32"), ("engine", None, "vllm")),
+    "in_ms": True,
 }
 FAMILIES: dict[str, tuple[Book, Facts, dict[str, Facts]]] = {
     "board": (
@@ -434,6 +446,15 @@ FAMILIES: dict[str, tuple[Book, Facts, dict[str, Facts]]] = {
         },
         {case: {"reason": case} for case in ("unproven", "memory", "limit", "error")},
     ),
+    "reading": (
+        reading.BOOK,
+        _READING,
+        {
+            "everything": {},
+            "left open": dict.fromkeys(("counts", "stated", "remark")) | {"in_ms": False},
+            "nothing to guess": {"counts": None, "guess": None},
+        },
+    ),
 }
 """Book, facts of the usual state, and changes to them by name of the state."""
 FILES = {
@@ -443,6 +464,7 @@ FILES = {
         "standing",
     ),
     "start": ("started", "targets"),
+    "reading": ("reading",),
 }
 """Families of each golden file."""
 

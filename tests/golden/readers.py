@@ -12,6 +12,7 @@ import pandas as pd
 
 from advisor.measured.ingest.read import read_upload
 from advisor.measured.ingest.rows import resolve_names
+from advisor.show.phrases.reading import reading_texts
 
 FILE = Path(__file__).parents[1] / "measured" / "readers.json"
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "ingest"
@@ -42,7 +43,7 @@ def outcome(name: str) -> dict[str, Any]:
             for row in result.rejects.to_dict("records")
         ],
         "asked": {item.name: _plain(item.prefill) for item in result.missing if item.required},
-        "derived": list(result.derived),
+        "derived": reading_texts(result.derived),
         "warnings": list(result.warnings),
     }
 

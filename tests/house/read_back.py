@@ -14,7 +14,6 @@ REVIEWED: dict[str, Literal["theirs", "ours"]] = {
     "catalog/hf/layers.py: fields.text('model_type').startswith('interns2_mobius')": "theirs",
     "catalog/models.py: 'models--' in text": "theirs",
     "cli/asked.py: 'range' in error.message": "theirs",
-    "cli/measure.py: 'as you say' in text": "ours",
     "cli/measured_files.py: text.endswith('.json')": "theirs",
     "cli/own.py: text.endswith('.json')": "theirs",
     "measured/ingest/acceptance.py: 'sglang:spec_' in text": "theirs",

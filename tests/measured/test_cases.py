@@ -10,6 +10,7 @@ import pytest
 from advisor.measured.ingest.read import read_upload
 from advisor.measured.ingest.remap import own_headers
 from advisor.measured.ingest.rows import combine, complete, with_baselines
+from advisor.show.phrases.reading import reading_texts
 from tests.golden.sentences import lines_with
 
 CASES = Path(__file__).parents[3] / "shared" / "cases"
@@ -70,7 +71,7 @@ def test_of_two_quantities_for_each_k_the_time_per_token_is_read_and_said(golden
     assert result.rows_kept == 24
     assert sorted(set(result.frame["draft_tokens_k"])) == [1, 2, 3, 5]
     assert set(result.frame["metric"]) == {"tpot_ms"}
-    golden(prefer_output=lines_with(result.derived, "--prefer output_tok_per_s"))
+    golden(prefer_output=lines_with(reading_texts(result.derived), "--prefer output_tok_per_s"))
     data = (CASES / "wide.csv").read_bytes()
     preferred = read_upload("wide.csv", data, {"prefer": "output_tok_per_s"}).result
     assert set(preferred.frame["metric"]) == {"output_tok_per_s"}

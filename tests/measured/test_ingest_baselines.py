@@ -12,6 +12,7 @@ from advisor.cli.measured_files import values_of
 from advisor.measured.ingest.read import read_upload
 from advisor.measured.ingest.rows import combine, complete
 from advisor.prediction import AdvisorError
+from advisor.show.phrases.reading import reading_texts
 from tests.golden.sentences import lines_with
 
 
@@ -39,7 +40,8 @@ def drafts(*tables) -> list[float | None]:
 
 def test_a_run_of_single_tokens_beside_one_of_several_is_the_baseline(golden):
     assert drafts(client(10.0, 10.1), client(8.0, 16.0)) == [0.0, None]
-    notes = combine([client(10.0, 10.1), client(8.0, 16.0)]).result.derived
+    result = combine([client(10.0, 10.1), client(8.0, 16.0)]).result
+    notes = reading_texts(result.derived)
     golden(draft_tokens=lines_with(notes, "draft_tokens_k 0"))
 
 

@@ -27,6 +27,7 @@ from advisor.measured.ingest.derived import (
 from advisor.measured.ingest.read import read_upload
 from advisor.measured.ingest.side_by_side import value_direction
 from advisor.predict.scenario_fields import mean_context
+from advisor.show.phrases.reading import reading_texts
 from tests.golden.sentences import lines_with
 
 TIMES = st.floats(1e-6, 100)
@@ -102,6 +103,11 @@ def points(**columns: list) -> pd.DataFrame:
     return frame
 
 
+def matched(frame):
+    out, notes = match_baselines(frame)
+    return out, "; ".join(reading_texts(notes))
+
+
 def speedups(frame: pd.DataFrame) -> list[float]:
     return match_baselines(frame)[0]["speedup"].tolist()
 
@@ -128,7 +134,7 @@ def test_speedup_is_a_ratio_of_rates_where_times_are_missing():
 )
 def test_a_baseline_that_differs_in_anything_is_no_baseline(column, golden):
     values = [1, 2] if column in ("batch_size", "tensor_parallel") else ["a", "b"]
-    out, note = match_baselines(points(draft_tokens_k=[0, 3], tpot_ms=[10, 4], **{column: values}))
+    out, note = matched(points(draft_tokens_k=[0, 3], tpot_ms=[10, 4], **{column: values}))
     assert out["speedup"].isna().all()
     golden(no_baseline=lines_with(note, "no baseline"))
 
@@ -152,7 +158,7 @@ def test_what_one_of_two_runs_leaves_open_of_the_load_contradicts_nothing(golden
             output_tokens=[plain[1], drafted[1]],
             batch_kind=["max_concurrency", None],
         )
-        out, note = match_baselines(frame)
+        out, note = matched(frame)
         assert out["speedup"].tolist()[1] == pytest.approx(2.5)
         golden(does_not=lines_with(note, "does not"))
         assert "no baseline" not in note
@@ -167,7 +173,7 @@ def test_what_one_of_two_runs_leaves_open_of_the_load_contradicts_nothing(golden
 
 def test_a_row_that_leaves_open_which_of_two_loads_it_is_of_has_no_baseline(golden):
     frame = points(draft_tokens_k=[0, 0, 3], tpot_ms=[10, 30, 5], input_tokens=[128, 4096, None])
-    out, note = match_baselines(frame)
+    out, note = matched(frame)
     assert out["speedup"].isna().all()
     golden(several_runs=lines_with(note, "several runs"))
     among = {"input_tokens": [100, 100, 102, None], "output_tokens": [100, 400, 100, None]}
@@ -216,7 +222,7 @@ def test_a_batch_of_each_rank_is_not_that_of_a_run_that_does_not_say_what_it_cou
     ],
 )
 def test_of_a_row_without_a_speedup_is_said_what_keeps_it_from_one(columns, expected, unsaid):
-    _, note = match_baselines(points(**({"draft_tokens_k": [0, 3]} | columns)))
+    _, note = matched(points(**({"draft_tokens_k": [0, 3]} | columns)))
     assert expected in note
     assert unsaid not in note
 
@@ -234,7 +240,7 @@ UNLIKE = {
 
 
 def test_runs_that_state_no_figure_of_one_kind_are_told_so_and_not_asked_for_lengths(golden):
-    out, note = match_baselines(points(**UNLIKE))
+    out, note = matched(points(**UNLIKE))
     assert out["speedup"].notna().tolist() == [False, False, True]
     golden(line_run=lines_with(note, "line 2"))
     assert "state lengths" not in note
@@ -243,7 +249,7 @@ def test_runs_that_state_no_figure_of_one_kind_are_told_so_and_not_asked_for_len
 def test_rows_whose_baseline_leaves_something_open_are_counted_among_those_with_a_speedup_alone(
     golden,
 ):
-    _, note = match_baselines(points(**UNLIKE, input_tokens=[4096, None, None]))
+    _, note = matched(points(**UNLIKE, input_tokens=[4096, None, None]))
     golden(speedup_computed=lines_with(note, "speedup computed"))
     golden(row_these=lines_with(note, "in 1"))
 
@@ -258,7 +264,7 @@ def test_an_unknown_batch_or_k_never_matches():
     assert np.isnan(
         speedups(points(draft_tokens_k=[0, 3], tpot_ms=[10, 4], batch_size=[None, None]))
     ).all()
-    out, note = match_baselines(points(draft_tokens_k=[None, None], tpot_ms=[10, 4]))
+    out, note = matched(points(draft_tokens_k=[None, None], tpot_ms=[10, 4]))
     assert out["speedup"].isna().all()
     assert "K is unknown" in note
 

@@ -7,6 +7,7 @@ import pytest
 from advisor.measured.ingest.read import read_given, read_upload
 from advisor.measured.ingest.remap import own_headers
 from advisor.prediction import AdvisorError
+from advisor.show.phrases.reading import reading_texts
 from tests.golden.sentences import lines_with
 
 TABLE = b"""gpu,model,engine,concurrency,K0 tok/s,K1 tok/s,K3 tok/s,K0 TPOT (ms),K1 TPOT (ms),\
@@ -20,7 +21,7 @@ def test_the_time_per_token_is_read_and_how_to_read_the_rates_is_said(golden):
     result = read_upload("own.csv", TABLE).result
     assert result.rows_kept == 4
     assert result.frame["tpot_s"].tolist() == pytest.approx([3.9e-3, 3.2e-3, 8e-3, 7.5e-3])
-    golden(prefer_output=lines_with(result.derived, "--prefer output_tok_per_s"))
+    golden(prefer_output=lines_with(reading_texts(result.derived), "--prefer output_tok_per_s"))
     ignored = next(text for text in result.warnings if "ignored" in text)
     assert "K0 tok/s" in ignored
     assert "with_drafts" not in ignored

@@ -20,6 +20,7 @@ from advisor.measured.ingest import rows
 from advisor.measured.ingest.read import read_upload
 from advisor.measured.ingest.rows import Measured, combine, complete, resolve_names
 from advisor.prediction import AdvisorError
+from advisor.show.phrases.reading import reading_texts
 from tests.golden.sentences import Golden, lines_with
 
 pytestmark = pytest.mark.usefixtures("no_store")
@@ -112,7 +113,7 @@ def test_rows_and_refusals_count_on_through_the_files_and_baselines_are_found_ac
     assert both.rejects["line"].tolist() == [3, 6]
     assert (both.rows_read, both.rows_kept, both.rows_refused) == (4, 2, 2)
     assert both.frame.loc[5, "speedup"] == pytest.approx(1.25)
-    golden(plain_csv=lines_with(both.derived[0], "plain"))
+    golden(plain_csv=lines_with(reading_texts(both.derived)[0], "plain"))
     assert two.result.frame["speedup"].isna().all()
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from advisor.measured.ingest.read import read_upload
 from advisor.measured.ingest.rows import complete
+from advisor.show.phrases.reading import reading_texts
 from tests.golden import readers
 from tests.golden.sentences import lines_with
 
@@ -21,7 +22,7 @@ def test_an_export_of_the_dashboard_is_read_in_seconds_whatever_its_headers_say(
     assert result.frame["tpot_s"].tolist() == [0.01, 0.0152, 0.0071]
     assert result.frame["output_tok_per_s"].tolist() == [760, 2000, 1060]
     assert result.frame["draft_tokens_k"].isna().tolist() == [False, False, True]
-    golden(seconds_whatever=lines_with(result.derived, "seconds, whatever"))
+    golden(seconds_whatever=lines_with(reading_texts(result.derived), "seconds, whatever"))
 
 
 def test_an_export_in_the_milliseconds_that_its_headers_say_is_read_alike(golden):
@@ -33,7 +34,7 @@ def test_an_export_in_the_milliseconds_that_its_headers_say_is_read_alike(golden
     for column in ("tpot_s", "itl_s", "ttft_s", "request_latency_s"):
         given, other = (result.frame[column].tolist() for result in both)
         assert given == pytest.approx(other)
-    golden(milliseconds_headers=lines_with(both[1].derived, "milliseconds, as"))
+    golden(milliseconds_headers=lines_with(reading_texts(both[1].derived), "milliseconds, as"))
 
 
 def test_k_0_is_not_written_on_a_row_that_names_its_drafter():

@@ -15,6 +15,7 @@ from advisor.measured.ingest.read import read_upload
 from advisor.measured.own_points import plain_sweep_of, rows_of, with_rounds
 from advisor.predict.plain_sweep import parse_sweep
 from advisor.prediction import AdvisorError
+from advisor.show.phrases.reading import reading_texts
 from tests.command_line import Run
 from tests.golden.sentences import Golden, lines_with
 from tests.predict.test_plain_sweep import ASKED, BATCHES, with_sweep
@@ -86,7 +87,7 @@ def test_a_file_of_two_copies_says_so_and_one_of_one_does_not() -> None:
     head = "hardware_id,model_id,engine,gpu_count,data_parallel,batch_size,draft_tokens_k,tpot_ms"
     for copies in (1, 2, 3):
         text = f"{head}\nh200-sxm,qwen3-30b-a3b,sglang,{copies},{copies},64,0,8\n"
-        notes = read_upload("runs.csv", text.encode()).result.derived
+        notes = reading_texts(read_upload("runs.csv", text.encode()).result.derived)
         counts = [int(number) for note in notes for number in re.findall(r"(\d+) copies", note)]
         assert counts == ([copies] if copies > 1 else [])
 

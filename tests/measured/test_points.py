@@ -129,10 +129,10 @@ def test_a_round_faster_than_memory_is_found_and_an_ordinary_one_is_not(golden: 
 def test_rows_faster_than_memory_are_those_marked_so() -> None:
     frame = published_rows(*COLLECTIONS)
     marked = frame[frame["defect"].str.contains("shorter than reading")]
-    rest = frame[~frame["point_id"].isin([point.row["point_id"] for point in judged()])]
+    rest = frame[~frame["point_id"].isin([point.facts["point_id"] for point in judged()])]
     beside, _ = points_of(rest.assign(defect=""), other_models=True)
     points = (*judged(), *beside, *external_points(frame))
-    found = {point.row["point_id"] for point in points if faster_than_reading(point)}
+    found = {point.facts["point_id"] for point in points if faster_than_reading(point)}
     assert found
     assert found <= set(marked["point_id"])
     assert set(marked["model_id"]) == {"llama4-scout"}

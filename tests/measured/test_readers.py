@@ -14,9 +14,11 @@ import pytest
 
 from advisor.catalog.models import model_meant
 from advisor.measured.ingest.read import read_upload
+from advisor.measured.ingest.result import noted
 from advisor.measured.ingest.rows import combine, complete, resolve_names
 from advisor.measured.readers import FORMATS
 from advisor.prediction import AdvisorError
+from advisor.show.phrases.reading import reading_texts
 from tests.golden import readers
 from tests.golden.sentences import lines_with
 from tests.measured.open_runs import open_run
@@ -66,7 +68,7 @@ def test_vllm_serve_counts_give_accepted_length_and_k_when_the_file_states_neith
     )
     result = read(records)
     assert pd.isna(result.frame["draft_tokens_k"].iloc[1])
-    assert any("varied" in note for note in result.derived)
+    assert any(note.kind == "k_varied" for note in result.derived)
 
 
 def test_an_old_vllm_file_without_draft_counters_asks_for_k_and_does_not_assume_zero():
@@ -108,7 +110,7 @@ def test_a_forward_case_with_its_drafter_is_refused_and_one_named_per_rank_count
     assert named.frame["batch_kind"].tolist() == ["requests_per_rank"]
     other = read([forward_case("verify")])
     assert other.frame["batch_kind"].tolist() == ["batch"]
-    golden(data_parallel=lines_with(other.derived, "data-parallel"))
+    golden(data_parallel=lines_with(reading_texts(other.derived), "data-parallel"))
 
 
 def test_vllm_latency_and_throughput_give_a_rate_once_the_lengths_are_known():
@@ -136,7 +138,7 @@ def test_an_accepted_length_beyond_k_plus_1_from_chunk_latency_is_left_out_and_s
     rows = complete(rows_of("aiperf_0.13.0_reduced.json"), {"draft_tokens_k": 2})
     result = rows.result
     assert result.frame["accepted_length"].isna().all()
-    assert any("exceeds K + 1" in note for note in result.derived)
+    assert any(note.kind == "otherwise_accepted_length" for note in result.derived)
     assert (
         completed(rows, {"draft_tokens_k": 4}, override=True).frame["accepted_length"].notna().all()
     )
@@ -280,7 +282,7 @@ def test_a_format_in_a_model_s_name_fills_an_empty_cell_and_is_said(name, given,
     assert list(result.frame["model_id"]) == ["qwen3-30b-a3b"]
     cells = result.frame["weight_dtype"]
     assert (list(cells) == [dtype]) if dtype else cells.isna().all()
-    notes = [each for each in result.derived if name in each]
+    notes = [each for each in reading_texts(result.derived) if name in each]
     assert len(notes) == bool(note)
     assert not note or note in notes[0]
 
@@ -296,11 +298,11 @@ def test_what_a_name_says_stands_once_with_its_files_whenever_the_files_are_join
     for table in (joined, combine([resolve_names(each) for each in files])):
         assert table.result.frame["weight_dtype"].tolist()[:2] == ["fp8", "fp8"]
         assert pd.isna(table.result.frame["weight_dtype"].iloc[2])
-        assert lines_with(table.result.derived, "Qwen3-8B-FP8") == [
+        assert lines_with(reading_texts(table.result.derived), "Qwen3-8B-FP8") == [
             "0.csv, 1.csv: weight_dtype fp8 read from the name 'Qwen3-8B-FP8' where none is given"
         ]
     again = resolve_names(complete(joined, {"engine": "vllm"}))
-    assert sum("Qwen3-8B-FP8" in note for note in again.result.derived) == 1
+    assert sum("Qwen3-8B-FP8" in note for note in reading_texts(again.result.derived)) == 1
 
 
 def test_an_unknown_accelerator_is_named_with_its_lines_and_counts_are_of_usable_rows():
@@ -313,7 +315,8 @@ def test_an_unknown_accelerator_is_named_with_its_lines_and_counts_are_of_usable
     ]
     result = resolve_names(read_upload("a.csv", "\n".join(rows).encode())).result
     assert (result.rows_kept, result.rows_refused) == (2, 2)
-    assert any(note.startswith("step_time_s computed in 2 rows") for note in result.derived)
+    facts = {note.kind: dict(note.facts) for note in result.derived}
+    assert facts["computed_step_time_s"]["n"] == 2
     assert result.warnings == (
         (
             "hardware_id 'h999' fits no single known id: 1 row (line 2) kept, but not predicted "
@@ -355,10 +358,8 @@ def test_a_log_of_steps_takes_the_median_and_leaves_out_what_is_no_decoding(gold
     )
     assert len(result.frame) == 1
     golden(fewer_than=lines_with(result.rejects["reason"].iloc[0], "fewer than"))
-    assert any(
-        "6 steps whose sequences differ in K" in note and "2 steps idle" in note
-        for note in result.derived
-    )
+    assert noted("left_of_unequal_k", left=(6, "step")) in result.derived
+    assert noted("left_idle", left=(2, "step")) in result.derived
 
 
 def decode(
@@ -407,7 +408,7 @@ def test_an_sglang_log_gives_rounds_by_batch_and_leaves_out_what_prompts_or_depa
         2,
     )
     assert (row["context_tokens"], row["captured"], row["accepted_length_same_run"]) == (1000, 1, 1)
-    golden(lines_after=lines_with(result.derived, "2 lines"))
+    golden(lines_after=lines_with(reading_texts(result.derived), "2 lines"))
     golden(fewer_than=lines_with(result.rejects["reason"].iloc[0], "fewer than"))
 
 

@@ -15,6 +15,7 @@ from advisor.measured.readers import FORMATS
 from advisor.measured.readers.base import version_of_image
 from advisor.measured.readers.sglang import speculation_of
 from advisor.prediction import AdvisorError
+from advisor.show.phrases.reading import reading_texts
 from tests.golden.sentences import Golden, lines_with
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "ingest"
@@ -45,7 +46,7 @@ def test_warm_up_records_of_aiperf_are_left_out(golden: Golden) -> None:
     ]
     lines[0]["metadata"]["benchmark_phase"] = "warmup"
     result = read_upload("x", "\n".join(map(json.dumps, lines)).encode()).result
-    golden(warm_up=lines_with(result.derived, "warm-up"))
+    golden(warm_up=lines_with(reading_texts(result.derived), "warm-up"))
 
 
 def test_separate_decode_nodes_count_their_own_gpus_and_no_shared_rate() -> None:
@@ -135,7 +136,7 @@ def test_a_stated_name_is_overridden_its_format_kept_and_both_said(golden: Golde
     result = read(TRIMMED, model_id="qwen3-235b-a22b")
     assert result.frame["model_id"].tolist() == ["qwen3-235b-a22b"]
     assert result.frame["weight_dtype"].tolist() == ["fp8"]
-    golden(qwen_qwen=lines_with(result.derived, "'Qwen"))
+    golden(qwen_qwen=lines_with(reading_texts(result.derived), "'Qwen"))
     assert read(TRIMMED, batch_size=99).frame["batch_size"].tolist() == [
         16
     ]  # a number that the file states stays
@@ -148,7 +149,7 @@ def test_a_served_name_gives_way_to_the_tokenizer_that_names_the_model(golden: G
     path = "/root/.cache/huggingface/hub/models--deepseek-ai--DeepSeek-R1/snapshots/4236a6af538feda4548e"  # noqa: E501
     result = read(TRIMMED | {"model_id": "r1-prod", "tokenizer_id": path})
     assert result.frame["model_id"].tolist() == ["deepseek-v3"]
-    golden(model_id=lines_with(result.derived, "model_id taken"))
+    golden(model_id=lines_with(reading_texts(result.derived), "model_id taken"))
     assert read(TRIMMED | {"model_id": "r1-prod"}).frame["model_id"].tolist() == ["r1-prod"]
 
 

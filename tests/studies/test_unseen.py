@@ -73,7 +73,7 @@ def test_a_row_has_one_tier_on_the_page_and_in_the_document() -> None:
     title = "rtx6kpro wiki: GLM-5.2 v14 full sweep decode"
     own = [replace(point, tier="measured") for point in judged() if point.source == title][::8]
     frame = judged_rows()
-    page = judge(frame[frame["point_id"].isin([point.row["point_id"] for point in own])])[
+    page = judge(frame[frame["point_id"].isin([point.facts["point_id"] for point in own])])[
         "predicted_tier"
     ].tolist()
     assert held_out(own)["tier"].tolist() == page

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from advisor.answers.best_k import DraftRow
-from advisor.answers.diagnosis.facts import Run
+from advisor.answers.diagnosis.facts import UserRun
 from advisor.answers.diagnosis.physics import (
     HOLDS,
     Change,
@@ -55,7 +55,7 @@ class RuleOutcome:
 
     rule: Rule
     kind: Kind
-    run: Run
+    run: UserRun
     state: State
     evidence: tuple[Evidence, ...] = ()
     lacks: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ class RuleOutcome:
     facts has no value, `told:` and its name."""
 
 
-def judged(run: Run) -> list[RuleOutcome]:
+def judged(run: UserRun) -> list[RuleOutcome]:
     """Every rule tried on a run. Of the found ones those that another says better are clean."""
     outcomes = [try_rule(rule, kind, run) for kind, rule in all_rules()]
     in_run = [outcome for outcome in outcomes if outcome.state == "found"]
@@ -79,7 +79,7 @@ def judged(run: Run) -> list[RuleOutcome]:
     ]
 
 
-def try_rule(rule: Rule, kind: Kind, run: Run) -> RuleOutcome:
+def try_rule(rule: Rule, kind: Kind, run: UserRun) -> RuleOutcome:
     """One rule on one run. A test that fails clears it, whatever is unknown of the others."""
     lacking = _not_concerned(rule, run)
     if lacking is None:
@@ -105,7 +105,7 @@ def try_rule(rule: Rule, kind: Kind, run: Run) -> RuleOutcome:
     return RuleOutcome(rule, kind, run, "found", tuple(evidence))
 
 
-def _not_concerned(rule: Rule, run: Run) -> list[str] | None:
+def _not_concerned(rule: Rule, run: UserRun) -> list[str] | None:
     """None where a rule speaks of other engines or of the other run. Else what is unknown of
     that."""
     lacking = []
@@ -121,7 +121,7 @@ def _not_concerned(rule: Rule, run: Run) -> list[str] | None:
     return lacking
 
 
-def _measured(test: Condition, run: Run) -> tuple[Value, Value, tuple[str, ...]]:
+def _measured(test: Condition, run: UserRun) -> tuple[Value, Value, tuple[str, ...]]:
     """(value, limit, what both need)."""
     tested = quantity(test.quantity)
     if test.limit.of is None:

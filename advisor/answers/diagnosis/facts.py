@@ -8,18 +8,19 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean, median
 from typing import Any, Literal
 
-from advisor.answers.diagnosis.physics import Comparison, Facts, as_number
+from advisor.answers.diagnosis.physics import Comparison
 from advisor.answers.engines.config import option_groups
 from advisor.catalog.engines import engine_called
 from advisor.catalog.models import load_model, resolve_model_name, stored_format
 from advisor.measured.ingest.columns import COLUMNS, cache_dtype, drafter_name, weight_dtype
 from advisor.measured.ingest.upload import open_upload
 from advisor.measured.readers.sglang import WITHOUT_STEPS
+from advisor.measured.run import Run, as_number
 from advisor.prediction import AdvisorError
 from advisor.text import number_of
 
@@ -61,19 +62,14 @@ UNITS = {
 """Units of facts that have one."""
 
 
-@dataclass(frozen=True)
-class Run:
-    """One measured row, or a server without one: what it is, its plain run and its prediction.
+@dataclass(frozen=True, kw_only=True)
+class UserRun(Run):
+    """A run of the user's files held against its prediction.
 
     A file's row has the facts that stand there; what its server, the user and the prediction add
     comes with `replace`.
     """
 
-    facts: Facts
-    file: str = ""
-    line: int = 0
-    plain: Facts = field(default_factory=dict)
-    """The run without speculation that it is compared with; empty where there is none."""
     comparison: Comparison | None = None
     unpredicted: Literal["", "sampled", "nothing_measured", "too_large", "refused"] = ""
     """Why nothing is predicted for it: of many rows an even sample is, nothing was measured, the
@@ -86,38 +82,12 @@ class Run:
     form: str = ""
     """Name of its file's format; empty for a server."""
 
-    @property
-    def place(self) -> str:
-        """Place of the row, `file, line 4`."""
-        return f"{self.file}, line {self.line}" if self.line else self.file
-
-    def number(self, name: str) -> float | None:
-        """A fact as a finite number. `plain:NAME` is that of the plain run. None where it is
-        unknown."""
-        return as_number(self.value(name))
-
-    def text(self, name: str) -> str:
-        """A fact as text. Empty where it is unknown."""
-        value = self.value(name)
-        return "" if value is None else str(value)
-
-    def value(self, name: str) -> Any:
-        """A fact as it is. None where it is unknown."""
-        side, _, fact = name.rpartition(":")
-        return (self.plain if side == "plain" else self.facts).get(fact)
-
     def has(self, needed: str) -> bool:
         """Whether it knows one of the facts `a|b`, or has a prediction (`prediction`)."""
         return any(
             self.comparison is not None if name == "prediction" else self.value(name) is not None
             for name in needed.split("|")
         )
-
-    @property
-    def drafts(self) -> bool:
-        """Whether speculation was on, as far as is known."""
-        k = self.number("draft_tokens_k")
-        return bool(k) if k is not None else bool(self.value("speculation_on"))
 
 
 TO_PREDICT = (

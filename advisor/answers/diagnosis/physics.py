@@ -25,18 +25,17 @@ from advisor.measured.ingest.acceptance import rates_from_list
 from advisor.measured.point_checks import least_pass_s
 from advisor.measured.points import measured_times
 from advisor.measured.published import WHOLE_BATCH_KINDS
-from advisor.measured.row_questions import RowQuestion, question_of
+from advisor.measured.row_questions import RowQuestion
+from advisor.measured.run import Facts, PredictedRun, Run, as_number, run_question
 from advisor.physics import laws
 from advisor.physics.acceptance import acceptance_curves, parse_acceptance
 from advisor.physics.bands import band, draw_total, make_draws
 from advisor.predict.curve import Curve, curve_for
 from advisor.predict.load import load_setup, with_costs
 from advisor.predict.scenario import Scenario
-from advisor.predict.scenario_fields import MAX_BATCH
 from advisor.predict.setup import Setup
-from advisor.prediction import AdvisorError, Frozen
+from advisor.prediction import Frozen
 from advisor.profiles import load_profile, profile_ids
-from advisor.text import number_of
 
 TestName = Literal["above", "at_least", "below", "near", "is", "contains"]
 """above, at_least, below: the quantity against its limit; near: within 15 % of it; is: the same
@@ -210,14 +209,6 @@ def all_rules() -> list[tuple[Kind, Rule]]:
     return [(rule_set.id, rule) for rule_set in rule_sets() for rule in rule_set.rules]
 
 
-Facts = Mapping[str, Any]
-"""Values by name: columns of a point (advisor.measured.ingest) and names of FACTS; what is unknown
-is absent."""
-_NO_DRAFT = {"drafter": "ngram", "draft_tokens_k": 1, "accepted_length": 1.5}
-_NO_DRAFT |= dict.fromkeys(("tokens_in_step", "draft_structure", "notes"))
-"""What a plain row asks for: a drafter without device time; only its plain step is read."""
-
-
 @dataclass(frozen=True)
 class Compared:
     """One quantity, measured and predicted, with the 80 % band of what is predicted."""
@@ -344,15 +335,13 @@ class Comparison:
 
 
 def compare(
-    facts: Facts,
-    plain: Facts,
+    run: Run,
     configs: Mapping[str, str] | None = None,
     bar: Scenario | None = None,
     other_models: bool = False,
 ) -> Comparison:
-    """The run `facts` and the plain run beside it held against their prediction.
+    """A run and its baseline held against their prediction.
 
-    facts, plain : columns of a point; `plain` may be empty.
     configs : config.json texts of models without a profile, by the name the run uses.
     bar : the user's scenario, which tells of a run of its model and drafter what the run does not
         say.
@@ -360,26 +349,24 @@ def compare(
         published its own.
     Raises AdvisorError with what is missing, or why the run cannot be predicted.
     """
-    if (stated := _number(facts, "draft_tokens_k")) is None:
-        raise AdvisorError("draft_tokens_k is not stated; give it with --set draft_tokens_k=...")
-    n_draft = int(stated)
-    batch = min(max(_number(facts, "batch_size") or 1.0, 1.0), float(MAX_BATCH))
-    unsaid = _unsaid(facts, n_draft, bar)
+    facts = run.facts
+    unsaid = _unsaid(facts, bar)
     question = _question(
-        facts, batch, n_draft, configs or {}, bar if "acceptance" in unsaid else None, other_models
+        facts, configs or {}, bar if "acceptance" in unsaid else None, other_models
     )
     setup = _setup(question, facts, unsaid)
-    # Of all ranks, where the row counts one; of one copy of several.
-    batch = max(batch * question.batch_share, 1.0)
+    predicted = PredictedRun(facts, plain=run.plain, question=question, setup=setup)
+    n_draft = predicted.n_draft
+    batch = predicted.batch_size
     verified = question.verify_tokens
-    curve = curve_for(setup, [batch], [0, n_draft] if n_draft else [0], verified)
-    every = curve_for(setup, [batch], range(n_draft + 1)) if n_draft and verified is None else curve
+    curve = predicted.curve(drafts=[0, n_draft] if n_draft else [0])
+    every = predicted.curve(drafts=range(n_draft + 1)) if verified is None else curve
     by_k = draft_rows(setup, every, 0)
     length_from = _whose_length(facts, unsaid, question.acceptance_source)
     scenario = setup.scenario.model_copy(
         update={"batch_size": max(round(batch), 1), "k_max": max(n_draft, 1)}
     )
-    rows = _rows(setup, curve, facts, plain, n_draft, batch)
+    rows = _rows(predicted, curve)
     carried = any(
         row.recommended and row.n_draft and setup.acceptance.extrapolated[row.n_draft]
         for row in by_k
@@ -433,28 +420,17 @@ rule of the release decides."""
 
 
 def _question(
-    facts: Facts,
-    batch: float,
-    n_draft: int,
-    configs: Mapping[str, str],
-    lengths_of: Scenario | None,
-    other_models: bool,
+    facts: Facts, configs: Mapping[str, str], lengths_of: Scenario | None, other_models: bool
 ) -> RowQuestion:
-    """The run as a row to predict, at a whole batch. lengths_of: whose accepted length stands for
-    the run's own."""
+    """The run as a row to predict. lengths_of: whose accepted length stands for the run's own."""
     row = dict(facts)
-    if facts.get("batch_size") is not None:
-        row["batch_size"] = round(batch)
     if config := configs.get(str(facts.get("model_id"))):
         row["model_config_json"] = config
     if lengths_of is not None:
-        lengths = load_setup(
-            lengths_of.model_copy(update={"k_max": n_draft})
-        ).acceptance.accepted_length
-        row["accepted_length"] = float(lengths[n_draft])
+        row["accepted_length"] = _length_at(lengths_of, _k(facts))
     mode = str(row.get("graph_mode") or "")
     row = row | {"graph_mode": _GRAPH_MODES.get(mode, mode)}
-    return question_of(row | (_NO_DRAFT if n_draft == 0 else {}), other_models=other_models)
+    return run_question(row, other_models)
 
 
 def _known_classes() -> set[str]:
@@ -481,14 +457,19 @@ _SAID_IN = {
 """Columns of which each says that the run itself tells a field of the scenario."""
 
 
-def _unsaid(facts: Facts, n_draft: int, bar: Scenario | None) -> dict[str, Any]:
+def _k(facts: Facts) -> int:
+    """K of a run that states it, else 0. [-]"""
+    return int(_number(facts, "draft_tokens_k") or 0)
+
+
+def _unsaid(facts: Facts, bar: Scenario | None) -> dict[str, Any]:
     """Fields of the bar's scenario that a run of its model and drafter says nothing of."""
     resolved = resolve_model_name(str(facts.get("model_id")))
     if bar is None or bar.model_id not in (facts.get("model_id"), resolved and resolved.model_id):
         return {}
     if resolved is not None and resolved.weight_format:
         facts = {**facts, "weight_dtype": resolved.weight_format}
-    others_drafts = not n_draft or facts.get("drafter") != bar.drafter_id
+    others_drafts = not _k(facts) or facts.get("drafter") != bar.drafter_id
     return {
         name: getattr(bar, name)
         for name, columns in _SAID_IN.items()
@@ -510,13 +491,16 @@ def _stated_length(
     facts: Facts, n_draft: int, bar: Scenario | None, length_from: LengthFrom
 ) -> float | None:
     """Accepted length of the bar at a run's K, where both are of one model and drafter. [tokens]"""
-    is_of_bar = bar is not None and bar.model_id == facts.get("model_id")
-    if bar is None or not is_of_bar or length_from != "run" or not n_draft:
+    if bar is None or length_from != "run" or not n_draft:
         return None
-    if facts.get("drafter") != bar.drafter_id:
-        return None
-    acceptance = load_setup(bar.model_copy(update={"k_max": n_draft})).acceptance
-    return float(acceptance.accepted_length[n_draft])
+    is_of_bar = (bar.model_id, bar.drafter_id) == (facts.get("model_id"), facts.get("drafter"))
+    return _length_at(bar, n_draft) if is_of_bar else None
+
+
+def _length_at(scenario: Scenario, k: int) -> float:
+    """Accepted length of a scenario at a K. [tokens]"""
+    acceptance = load_setup(scenario.model_copy(update={"k_max": k})).acceptance
+    return float(acceptance.accepted_length[k])
 
 
 def _setup(question: RowQuestion, facts: Facts, unsaid: Mapping[str, Any]) -> Setup:
@@ -539,19 +523,16 @@ def _setup(question: RowQuestion, facts: Facts, unsaid: Mapping[str, Any]) -> Se
     return question.built(load_setup(scenario, borrowed))
 
 
-def _rows(
-    setup: Setup, curve: Curve, facts: Facts, plain: Facts, k: int, batch: float
-) -> list[Compared]:
+def _rows(run: PredictedRun, curve: Curve) -> list[Compared]:
     """All that is predicted for the run, with what was measured of it."""
-    draws = make_draws(setup.costs)
-    gpus = setup.placement.gpus
-    own_plain = plain if k else facts
-    plain_s = _plain_time_s(facts, own_plain)
-    token_s = token_time_s(facts) if k else None
-    from_rate = _number(facts if k else own_plain, "tpot_s") is None
-    each = batch / (curve.tokens_per_s_per_gpu[0] * gpus) if from_rate else curve.tpot_s[0]
-    plain_draws = curve.plain_draws_s[:, 0]
-    out = [_compared("plain", plain_s, float(each[0]), plain_draws)]
+    k = run.n_draft
+    draws = make_draws(run.setup.costs)
+    each = curve.tpot_s[0]
+    if run.number("tpot_s") is None:
+        gpus = run.setup.placement.gpus
+        each = run.batch_size / (curve.tokens_per_s_per_gpu[0] * gpus)
+    plain_s = _plain_time_s(run if k else replace(run, plain=run.facts))
+    out = [_compared("plain", plain_s, float(each[0]), curve.plain_draws_s[:, 0])]
     if not k:
         return out
     length = float(curve.accepted_length[-1])
@@ -563,9 +544,10 @@ def _rows(
     round_draws = (
         verify_draws + draft_draws + draw_total({"round_host": after_s}, draws, None, None)
     )
-    measured = _number(facts, "step_time_s")
-    counted = _number(facts, "accepted_length") or length
+    measured = run.number("step_time_s")
+    counted = run.number("accepted_length") or length
     computed = None
+    token_s = token_time_s(run.facts)
     if measured is None and token_s is not None:
         measured = token_s * counted
         computed = token_s, counted
@@ -573,33 +555,32 @@ def _rows(
     out.append(replace(of_round, computed=computed))
     verify = float(curve.verify_step_s[0, -1])
     draft = float(sum(drafting.values()))
-    verify_s = _number(facts, "verify_time_s")
+    verify_s = run.number("verify_time_s")
     out.append(_compared("verify", verify_s, verify, verify_draws))
     if draft > 0:
-        out.append(_compared("draft", _number(facts, "draft_time_s"), draft, draft_draws))
-    speedup = measured_gain(facts, plain)
-    out.append(_speedup(curve, float(each[0] / each[-1]), speedup))
-    return [*out, *_length(setup, facts, k)]
+        out.append(_compared("draft", run.number("draft_time_s"), draft, draft_draws))
+    out.append(_speedup(curve, float(each[0] / each[-1]), measured_gain(run)))
+    return [*out, *_length(run)]
 
 
-def _plain_time_s(facts: Facts, plain: Facts) -> float | None:
+def _plain_time_s(run: Run) -> float | None:
     """Time per token of the baseline, else that which the row itself prints beside its own. [s]"""
-    printed_s = measured_times(facts)[0]
-    return token_time_s(plain) or (printed_s if math.isfinite(printed_s) else None)
+    printed_s = measured_times(run.facts)[0]
+    return token_time_s(run.plain) or (printed_s if math.isfinite(printed_s) else None)
 
 
-def measured_gain(facts: Facts, plain: Facts) -> float | None:
+def measured_gain(run: Run) -> float | None:
     """Speedup of a run with drafts over its baseline, of one quantity of both. None where it was
     not measured. [-]"""
-    rate = _number(facts, "output_tok_per_s")
-    plain_rate = _number(plain, "output_tok_per_s")
-    mixed = (_number(facts, "tpot_s") is None) != (_number(plain, "tpot_s") is None)
+    rate = run.number("output_tok_per_s")
+    plain_rate = run.number("plain:output_tok_per_s")
+    mixed = (run.number("tpot_s") is None) != (run.number("plain:tpot_s") is None)
     # A time of one run over the rate of the other is no ratio of either.
     if mixed and rate and plain_rate:
         return rate / plain_rate
-    plain_s = _plain_time_s(facts, plain)
-    token_s = token_time_s(facts)
-    return plain_s / token_s if plain_s and token_s else _number(facts, "speedup")
+    plain_s = _plain_time_s(run)
+    token_s = token_time_s(run.facts)
+    return plain_s / token_s if plain_s and token_s else run.number("speedup")
 
 
 def _compared(name: str, measured: float | None, predicted: float, draws: np.ndarray) -> Compared:
@@ -629,18 +610,19 @@ def _speedup(curve: Curve, predicted: float, measured: float | None) -> Compared
     return Compared("speedup", measured, predicted, predicted * low, predicted * high, "x")
 
 
-def _length(setup: Setup, facts: Facts, k: int) -> list[Compared]:
+def _length(run: PredictedRun) -> list[Compared]:
     """The measured accepted length beside what is published for the model and drafter. Nothing
     where nothing is."""
+    setup = run.setup
+    k = run.n_draft
     curves = acceptance_curves(model_id=setup.architecture.id, drafter_id=setup.drafter.id)
-    if not curves or k < 1:
+    if not curves:
         return []
     published = [parse_acceptance(curve.id, k, borrowed=True) for curve in curves]
     central = float(np.median([acceptance.accepted_length[k] for acceptance in published]))
     low = float(min(acceptance.low[k] for acceptance in published))
     high = float(max(acceptance.high[k] for acceptance in published))
-    counted = _number(facts, "accepted_length")
-    return [Compared("length", counted, central, low, high, "tokens")]
+    return [Compared("length", run.number("accepted_length"), central, low, high, "tokens")]
 
 
 def _prefill_share(curve: Curve) -> float:
@@ -667,11 +649,6 @@ def token_time_s(facts: Facts) -> float | None:
         return batch / rate
     value = measured_times({**facts, "baseline_value": None})[1]
     return value if math.isfinite(value) else None
-
-
-def as_number(value: Any) -> float | None:
-    """A cell as a finite number. None for anything else."""
-    return float(value) if isinstance(value, bool) else number_of(value)
 
 
 def _number(facts: Facts, name: str) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from advisor.answers.diagnosis.facts import FACTS, Run, unit_of
+from advisor.answers.diagnosis.facts import FACTS, UserRun, unit_of
 from advisor.answers.diagnosis.physics import Comparison, token_time_s
 from advisor.answers.diagnosis.runs import DEFAULT_ADMITTED, differences, is_mean_batch
 from advisor.catalog.engines import Build, GraphServer, captured_sizes, engine_ids, load_engine
@@ -13,7 +13,7 @@ from advisor.measured.ingest.columns import COLUMNS
 from advisor.physics.hardware import hardware_ids, load_hardware
 
 Value = float | bool | str | None
-_Reading = Callable[[Run], Value]
+_Reading = Callable[[UserRun], Value]
 _TRAINED = frozenset({"eagle", "eagle3", "mtp", "dflash", "dspark", "p-eagle", "draft_model"})
 """Drafters that learnt from text, so that text of no kind is nothing they can foresee."""
 
@@ -40,7 +40,7 @@ def quantity(name: str) -> RunQuantity:
     if name.rpartition(":")[2] not in {*FACTS, *COLUMNS["points"]}:
         raise KeyError(name)
 
-    def as_it_is(run: Run) -> Value:
+    def as_it_is(run: UserRun) -> Value:
         value = run.value(name)
         number = run.number(name)
         return (
@@ -65,7 +65,7 @@ def _quantity(needs: str, unit: str = "1") -> Callable[[_Reading], _Reading]:
     return enter
 
 
-def _known(run: Run, names: str) -> list[float] | None:
+def _known(run: UserRun, names: str) -> list[float] | None:
     """Facts as numbers. None where one of them is unknown."""
     numbers = [run.number(name) for name in names.split()]
     known = [value for value in numbers if value is not None]
@@ -76,7 +76,7 @@ def _formula(name: str, needs: str, formula: Callable[..., float], unit: str = "
     """Enter a formula of facts that are numbers. It has no value where one is unknown or a division
     fails."""
 
-    def reading(run: Run) -> float | None:
+    def reading(run: UserRun) -> float | None:
         values = _known(run, needs)
         try:
             return None if values is None else formula(*values)
@@ -96,7 +96,7 @@ def _compared(
     """Enter a compared quantity. drafts : of speculative runs on measured kernels and a known
     engine alone."""
 
-    def reading(run: Run) -> Value:
+    def reading(run: UserRun) -> Value:
         compared = run.comparison
         if compared is None or (drafts and not (compared.supported and compared.n_draft)):
             return None
@@ -152,7 +152,7 @@ _formula("positions", "draft_tokens_k", lambda k: k + 1.0, "tokens")
 @_quantity(
     "output_tok_per_s output_tokens request_latency_s|ttft_s tpot_s batch_size gpu_count",
 )
-def _in_flight_times_gpus(run: Run) -> Value:
+def _in_flight_times_gpus(run: UserRun) -> Value:
     # As if the rate were that of one of more than two GPUs.
     known = _known(run, "output_tok_per_s output_tokens batch_size gpu_count")
     latency = run.number("request_latency_s")
@@ -169,7 +169,7 @@ def _in_flight_times_gpus(run: Run) -> Value:
 
 
 @_quantity("tpot_s request_latency_s ttft_s output_tokens")
-def _prefill_in_token_time(run: Run) -> Value:
+def _prefill_in_token_time(run: UserRun) -> Value:
     known = _known(run, "tpot_s request_latency_s ttft_s output_tokens")
     if known is None or known[3] <= 1:
         return None
@@ -181,7 +181,7 @@ def _prefill_in_token_time(run: Run) -> Value:
 
 
 @_quantity("request_rate", "1/s")
-def _open_loop_rate(run: Run) -> Value:
+def _open_loop_rate(run: UserRun) -> Value:
     # 0 for a client that keeps a number of requests in flight; unknown where nobody says how
     # requests came.
     if (
@@ -194,19 +194,19 @@ def _open_loop_rate(run: Run) -> Value:
 
 
 @_quantity("dataset drafter")
-def _random_prompts(run: Run) -> Value:
+def _random_prompts(run: UserRun) -> Value:
     name = run.text("dataset").lower()
     drafter = run.text("drafter")
     return name.startswith("random") and drafter in _TRAINED if name and drafter else None
 
 
 @_quantity("plain:tpot_s|plain:output_tok_per_s|plain:step_time_s")
-def _differences_of_arms(run: Run) -> Value:
+def _differences_of_arms(run: UserRun) -> Value:
     return float(len(differences(run.facts, run.plain))) if run.plain else None
 
 
 @_quantity(f"prediction {_TIMES}")
-def _time_over_least(run: Run) -> Value:
+def _time_over_least(run: UserRun) -> Value:
     compared = run.comparison
     time_s = token_time_s(run.facts)
     if compared is None or time_s is None:
@@ -221,23 +221,23 @@ def _time_over_least(run: Run) -> Value:
 
 
 @_quantity("max_num_seqs|max_running_requests")
-def _admitted(run: Run) -> Value:
+def _admitted(run: UserRun) -> Value:
     return run.number("max_num_seqs") or run.number("max_running_requests")
 
 
 @_quantity("launch_line")
-def _admitted_by_default(run: Run) -> Value:
+def _admitted_by_default(run: UserRun) -> Value:
     # SGLang's; none where a flag says otherwise, or the line is not known.
     return _unless_told(run) if run.value("launch_line") else None
 
 
-def _unless_told(run: Run) -> float | None:
+def _unless_told(run: UserRun) -> float | None:
     if run.number("max_running_requests") is not None or not run.drafts:
         return None
     return None if "deepseek-v4" in run.text("model_id").lower() else float(DEFAULT_ADMITTED)
 
 
-def suspected_limit(run: Run) -> float | None:
+def suspected_limit(run: UserRun) -> float | None:
     """Requests that SGLang admits of a larger batch by default, where no launch line says how many.
     None where nothing is suspected. [-]
 
@@ -252,7 +252,7 @@ def suspected_limit(run: Run) -> float | None:
 
 
 @_quantity("batch_size", "requests")
-def _decoding_requests(run: Run) -> Value:
+def _decoding_requests(run: UserRun) -> Value:
     batch = run.number("batch_size")
     admitted = run.number("max_num_seqs") or run.number("max_running_requests")
     return batch if batch is None or admitted is None else min(batch, admitted)
@@ -261,7 +261,7 @@ def _decoding_requests(run: Run) -> Value:
 @_quantity(
     "draft_tokens_k largest_graph|largest_graph_batch|engine_version|launch_line", "requests"
 )
-def _requests_in_graphs(run: Run) -> Value:
+def _requests_in_graphs(run: UserRun) -> Value:
     # In tokens or in requests, as stated or logged; else by the release.
     k = run.number("draft_tokens_k")
     tokens = run.number("largest_graph")
@@ -273,7 +273,7 @@ def _requests_in_graphs(run: Run) -> Value:
     return requests if tokens is None else float(tokens // (k + 1))
 
 
-def _captured_by_release(run: Run, q: int) -> float | None:
+def _captured_by_release(run: UserRun, q: int) -> float | None:
     """Largest graph that the run's release captures, the newest where it states none, a request
     verifying q. None where that is not known. [tokens]"""
     engine = run.text("engine")
@@ -294,7 +294,7 @@ def _captured_by_release(run: Run, q: int) -> float | None:
 
 
 @_quantity("graph_mode")
-def _lowered_graphs(run: Run) -> Value:
+def _lowered_graphs(run: UserRun) -> Value:
     mode = run.text("graph_mode")
     return mode in ("PIECEWISE", "NONE") if mode else None
 
@@ -302,7 +302,7 @@ def _lowered_graphs(run: Run) -> Value:
 @_quantity(
     "batch_size draft_tokens_k max_num_batched_tokens",
 )
-def _tokens_over_budget(run: Run) -> Value:
+def _tokens_over_budget(run: UserRun) -> Value:
     known = _known(run, "batch_size draft_tokens_k max_num_batched_tokens")
     if known is None or not known[2]:
         return None
@@ -311,7 +311,7 @@ def _tokens_over_budget(run: Run) -> Value:
 
 
 @_quantity("k_table|launch_line engine_version|launch_line")
-def _guards(run: Run) -> Value:
+def _guards(run: UserRun) -> Value:
     # Ids of the engine's guards that concern the table of this run, separated by blanks.
     engine = run.text("engine")
     table = run.text("k_table")
@@ -342,7 +342,7 @@ def _table_drafts(table: str) -> dict[int, tuple[int, int]]:
 
 
 @_quantity("k_table|launch_line batch_size", "tokens")
-def _table_k(run: Run) -> Value:
+def _table_k(run: UserRun) -> Value:
     # Without a table the configured one.
     batch = run.number("batch_size")
     table = run.text("k_table")
@@ -357,7 +357,7 @@ def _table_k(run: Run) -> Value:
 
 
 @_quantity("engine_version")
-def _kind_of_build(run: Run) -> Value:
+def _kind_of_build(run: UserRun) -> Value:
     # By its version: `synchronous`, `rocm` ...; `today` for today's.
     engine = run.text("engine")
     version = run.text("engine_version")
@@ -374,7 +374,7 @@ def _kind_of_build(run: Run) -> Value:
     "accepted_length draft_tokens_k drafter",
     "tokens",
 )
-def _accepted_drafts(run: Run) -> Value:
+def _accepted_drafts(run: UserRun) -> Value:
     known = _known(run, "accepted_length draft_tokens_k")
     return (
         None
@@ -386,7 +386,7 @@ def _accepted_drafts(run: Run) -> Value:
 @_quantity(
     "prediction acceptance_by_position",
 )
-def _gain_of_another_k(run: Run) -> Value:
+def _gain_of_another_k(run: UserRun) -> Value:
     # Only where acceptance is known by position: from one length alone, that at other K is a guess.
     compared = run.comparison
     return (
@@ -395,14 +395,14 @@ def _gain_of_another_k(run: Run) -> Value:
 
 
 @_quantity("verify_time_s plain:step_time_s|plain:tpot_s")
-def _verification_ratio(run: Run) -> Value:
+def _verification_ratio(run: UserRun) -> Value:
     verify_s = run.number("verify_time_s")
     plain_s = token_time_s(run.plain) if run.plain else None
     return verify_s / plain_s if verify_s is not None and plain_s else None
 
 
 @_quantity(f"prediction {_TIMES} accepted_length")
-def _round_over_predicted(run: Run) -> Value:
+def _round_over_predicted(run: UserRun) -> Value:
     # With the run's own accepted length or round.
     compared = run.comparison
     if compared is None or not (
@@ -415,7 +415,7 @@ def _round_over_predicted(run: Run) -> Value:
 @_quantity(
     "prediction ttft_s input_tokens output_tokens batch_size",
 )
-def _first_token_over_predicted(run: Run) -> Value:
+def _first_token_over_predicted(run: UserRun) -> Value:
     # In a burst the last one waits for them all.
     compared = run.comparison
     known = _known(run, "ttft_s batch_size")
@@ -446,7 +446,7 @@ def _known_speedup(compared: Comparison) -> Value:
 
 
 @_quantity("prediction engine_version")
-def _round_over_todays(run: Run) -> Value:
+def _round_over_todays(run: UserRun) -> Value:
     compared = run.comparison
     return (
         compared.build_share

@@ -11,8 +11,8 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from advisor.answers.diagnosis.facts import Run, client_facts, read_servers
-from advisor.answers.diagnosis.physics import as_number, compare, token_time_s
+from advisor.answers.diagnosis.facts import UserRun, client_facts, read_servers
+from advisor.answers.diagnosis.physics import compare, token_time_s
 from advisor.catalog.models import model_ids, model_meant
 from advisor.measured.ingest.columns import COLUMNS
 from advisor.measured.ingest.derived import MATCH_COLUMNS, MEAN_RUNNING
@@ -28,6 +28,7 @@ from advisor.measured.ingest.rows import (
 from advisor.measured.ingest.side_by_side import ANY_RATE
 from advisor.measured.ingest.upload import MAX_BYTES, named_apart
 from advisor.measured.points import measured_times
+from advisor.measured.run import as_number
 from advisor.physics.acceptance import parse_acceptance
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import MAX_BATCH
@@ -54,7 +55,7 @@ class UserInput:
     """Tells of runs of its model and drafter what no column does."""
 
 
-def filled(run: Run, words: UserInput) -> Run:
+def filled(run: UserRun, words: UserInput) -> UserRun:
     """The run completed by the user's words.
 
     A number of accelerators is of one piece: where a run or the user states a part of it,
@@ -127,8 +128,8 @@ class ReadFile:
 
 
 def plain_by_absence(
-    rows: Sequence[Run], servers: Sequence[Run]
-) -> tuple[list[Run], list[ReadFile]]:
+    rows: Sequence[UserRun], servers: Sequence[UserRun]
+) -> tuple[list[UserRun], list[ReadFile]]:
     """Rows with those as runs without speculation that state no accepted length.
 
     Unlike others of their tool, which do.
@@ -147,7 +148,7 @@ def plain_by_absence(
     return out, readings
 
 
-def server_of(row: Run, rows: Sequence[Run], servers: Sequence[Run]) -> dict[str, Any]:
+def server_of(row: UserRun, rows: Sequence[UserRun], servers: Sequence[UserRun]) -> dict[str, Any]:
     """Settings of the server that a row ran on.
 
     Those of its own file come first; files without a row tell of the rows that speculate, or do
@@ -174,7 +175,7 @@ def server_of(row: Run, rows: Sequence[Run], servers: Sequence[Run]) -> dict[str
     }
 
 
-def _own(row: Run, rows: Sequence[Run], servers: Sequence[Run]) -> Mapping[str, Any]:
+def _own(row: UserRun, rows: Sequence[UserRun], servers: Sequence[UserRun]) -> Mapping[str, Any]:
     """The last server of its own file before it. The first one where all rows of the file stand
     before."""
     same_file = [server for server in servers if server.file == row.file]
@@ -298,7 +299,7 @@ class UserFile:
 class LoadedRuns:
     """Runs and servers that the files hold together."""
 
-    runs: list[Run] = field(default_factory=list)
+    runs: list[UserRun] = field(default_factory=list)
     read: list[ReadFile] = field(default_factory=list)
     not_read: dict[str, str] = field(default_factory=dict)
     """Files that hold nothing of use, with the reason."""
@@ -325,7 +326,7 @@ def read_runs(
     for file, stated in zip(user_files, tables, strict=True):
         table = next(with_k) if isinstance(stated, Measured) else None
         file_servers = [
-            Run(facts, file.name, line) for line, facts in read_servers(_text(file.data))
+            UserRun(facts, file.name, line) for line, facts in read_servers(_text(file.data))
         ]
         if file_servers:
             servers += file_servers
@@ -365,7 +366,7 @@ _ADMITTED = 256
 choice. [-]"""
 
 
-def _at_batches(server: Run, bar: Scenario | None) -> list[Run]:
+def _at_batches(server: UserRun, bar: Scenario | None) -> list[UserRun]:
     """A server of which nothing was measured, at the batches that it allows. Any other run as it
     is."""
     k = server.number("draft_tokens_k")
@@ -406,7 +407,7 @@ def _named_apart(files: Sequence[UserFile]) -> list[UserFile]:
     return [replace(file, name=name) for file, name in zip(files, names, strict=True)]
 
 
-def _without_contradiction(row: Run, out: LoadedRuns) -> Run:
+def _without_contradiction(row: UserRun, out: LoadedRuns) -> UserRun:
     """The run. Where K and accepted length contradict each other the row is refused and its K
     unknown."""
     k = row.number("draft_tokens_k")
@@ -443,7 +444,7 @@ def _table(file: UserFile, columns: Mapping[str, str]) -> Measured | AdvisorErro
 
 def _rows(
     stated: Measured, file: UserFile, words: UserInput, models: Collection[str], out: LoadedRuns
-) -> list[Run]:
+) -> list[UserRun]:
     """Every row with its facts, the refused ones as they were written. A name of `models` stays
     what it is.
 
@@ -483,12 +484,12 @@ def _rows(
             }
             facts = {**client.get(int(line), {}), **stated_cells}
             server_rows.append(
-                Run(facts, file.name, table.own_line(int(line)), form=table.format_name)
+                UserRun(facts, file.name, table.own_line(int(line)), form=table.format_name)
             )
     return sorted(server_rows, key=lambda run: run.line)
 
 
-def _of_log(server: Run) -> Run:
+def _of_log(server: UserRun) -> UserRun:
     """A server's log as a run of its own, where no result file is given: its rate at the requests
     that ran."""
     measured = {"output_tok_per_s": "logged_tok_per_s", "batch_size": "running_requests"}
@@ -498,7 +499,7 @@ def _of_log(server: Run) -> Run:
     return replace(server, facts={**rate, "batch_kind": "concurrency", **server.facts})
 
 
-def _with_repeats(runs: list[Run]) -> list[Run]:
+def _with_repeats(runs: list[UserRun]) -> list[UserRun]:
     """Runs, the first of each group of repeated runs with its time beside that of the later
     ones."""
     groups: dict[tuple[Any, ...], list[int]] = {}
@@ -514,7 +515,9 @@ def _with_repeats(runs: list[Run]) -> list[Run]:
     return runs
 
 
-def _compared(runs: Sequence[Run], configs: Mapping[str, str], bar: Scenario | None) -> list[Run]:
+def _compared(
+    runs: Sequence[UserRun], configs: Mapping[str, str], bar: Scenario | None
+) -> list[UserRun]:
     """The runs, each with the plain one beside it and, of an even sample, its prediction."""
     n = len(runs)
     out = []
@@ -545,17 +548,17 @@ def _compared(runs: Sequence[Run], configs: Mapping[str, str], bar: Scenario | N
 
 
 def with_prediction(
-    run: Run,
+    run: UserRun,
     configs: Mapping[str, str] | None = None,
     bar: Scenario | None = None,
     other_models: bool = False,
-) -> Run:
+) -> UserRun:
     """The run with its prediction, or with the reason why it has none."""
     measured = was_measured(run.facts)
     if not measured and not (run.value("launch_line") and run.drafts):
         return replace(run, unpredicted="nothing_measured")
     try:
-        comparison = compare(run.facts, run.plain, configs, bar, other_models)
+        comparison = compare(run, configs, bar, other_models)
     except AdvisorError as error:
         return replace(run, unpredicted="refused", refusal=str(error))
     if not measured and 0 < comparison.largest_batch < comparison.batch_size:

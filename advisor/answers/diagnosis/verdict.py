@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from advisor.answers.best_k import DraftRow
-from advisor.answers.diagnosis.facts import FACTS, TO_PREDICT, Run
+from advisor.answers.diagnosis.facts import FACTS, TO_PREDICT, UserRun
 from advisor.answers.diagnosis.physics import Compared, Comparison, LengthFrom, measured_gain
 from advisor.answers.diagnosis.quantities import suspected_limit
 from advisor.answers.diagnosis.runs import LoadedRuns, was_measured
@@ -532,18 +532,18 @@ def _published(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _open_run(result: LoadedRuns) -> Run | None:
+def _open_run(result: LoadedRuns) -> UserRun | None:
     """The first run with drafts that is not predicted."""
     drafting = (run for run in result.runs if run.value("draft_tokens_k") != 0)
     return next((run for run in drafting if run.comparison is None), None)
 
 
-def _unsaid(run: Run) -> tuple[str, ...]:
+def _unsaid(run: UserRun) -> tuple[str, ...]:
     """Columns that a run has to state to be predicted."""
     return tuple(name.split("|")[0] for name in TO_PREDICT if not run.has(name))
 
 
-def _of_unpredicted(run: Run) -> dict[str, Any]:
+def _of_unpredicted(run: UserRun) -> dict[str, Any]:
     """Facts of a run that nothing can be held against."""
     k = run.number("draft_tokens_k")
     is_measured = was_measured(run.facts) and run.unpredicted == "refused"
@@ -555,7 +555,7 @@ def _of_unpredicted(run: Run) -> dict[str, Any]:
     }
 
 
-def _read_as(runs: Sequence[Run]) -> tuple[ReadAs, ...]:
+def _read_as(runs: Sequence[UserRun]) -> tuple[ReadAs, ...]:
     """Servers whose accelerators the runs do not state, each once."""
     servers = (
         ReadAs(model_name(run.comparison.scenario.model_id), run.comparison.place, *run.assumed)
@@ -603,7 +603,7 @@ def _same_server(comparison: Comparison, compared: Iterable[Comparison]) -> list
     ]
 
 
-def _decision(runs: Sequence[Run], subject: Comparison | None) -> Decision:
+def _decision(runs: Sequence[UserRun], subject: Comparison | None) -> Decision:
     """What measured speedups of the named run's server decide; of all runs where nothing is
     predicted."""
     rows = []
@@ -612,7 +612,7 @@ def _decision(runs: Sequence[Run], subject: Comparison | None) -> Decision:
         if subject is None or other is None or _SERVER(other) == _SERVER(subject):
             batch = run.number("batch_size") if other is None else other.batch_size
             k = run.number("draft_tokens_k")
-            rows.append((batch, k, measured_gain(run.facts, run.plain) if k else None))
+            rows.append((batch, k, measured_gain(run) if k else None))
     return decision(pd.DataFrame(rows, columns=["batch_size", "draft_tokens_k", "speedup"]))
 
 

@@ -273,15 +273,16 @@ def drafter_name(text: str) -> str:
     return _METHODS.get(key) or known.get(key, text.strip().lower())
 
 
-def named_format(text: str) -> tuple[str | None, str]:
-    """Weight format that a checkpoint name says, in a table's words, with remarks on it. None where
-    it says none."""
+def named_format(text: str) -> tuple[str | None, str | None]:
+    """Weight format that a checkpoint name says, in a table's words, with remarks on it.
+
+    No format where it says none, and no remarks where it names no known checkpoint.
+    """
     checkpoint = resolve_model_name(text)
     if checkpoint is None:
-        return None, "not known as a checkpoint; a profile's id that it begins with stands for it"
-    if checkpoint.weight_format is None:
-        return None, checkpoint.note
-    return checkpoint.weight_format.removesuffix("_block"), checkpoint.note
+        return None, None
+    weight_format = checkpoint.weight_format
+    return weight_format and weight_format.removesuffix("_block"), checkpoint.note
 
 
 DOCUMENT_OF = {"hardware_id": "hardware_json", "model_id": "model_config_json"}
@@ -317,6 +318,11 @@ def told_apart(frame: pd.DataFrame) -> pd.DataFrame:
                     f"{name}-{number}",
                 )
     return out
+
+
+def true_in(cells: pd.Series) -> np.ndarray:
+    """Mark the cells that are true, unknown ones not [rows]."""
+    return np.asarray(cells.to_numpy(dtype=bool, na_value=False))
 
 
 def empty(cells: pd.Series) -> np.ndarray:

@@ -18,11 +18,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from advisor.measured.ingest.columns import COLUMNS, Numbers
-from advisor.measured.ingest.result import shorten
+from advisor.measured.ingest.columns import COLUMNS, Numbers, true_in
+from advisor.measured.ingest.result import ReadNote, noted, rows_noted, shorten
 from advisor.measured.ingest.side_by_side import METRICS, ROUND_TIME, open_pairs, value_direction
 from advisor.predict.scenario_fields import mean_context
-from advisor.text import counted
 
 MEAN_RUNNING = "mean_running"
 """Kind of a batch that is a mean over a run, not a limit on its requests."""
@@ -134,9 +133,7 @@ def speedup_from_values(
     """
     ratio = np.asarray(sd_value, float) / np.asarray(baseline_value, float)
     lower, has_direction = value_direction(metric)
-    rounds = metric.str.contains(ROUND_TIME, case=False, regex=True).to_numpy(
-        dtype=bool, na_value=False
-    )
+    rounds = true_in(metric.str.contains(ROUND_TIME, case=False, regex=True))
     with np.errstate(divide="ignore", invalid="ignore"):
         speedup = np.where(lower, 1.0 / ratio, ratio) * np.where(
             rounds, np.asarray(accepted_length, float), 1.0
@@ -164,43 +161,11 @@ class Computed:
     filled: dict[str, np.ndarray]
     otherwise: dict[str, np.ndarray]
 
-    def notes(self, keep: np.ndarray) -> list[str]:
-        """Sentences for the user with counts over the rows that `keep` marks, [rows]."""
-        out = []
-        for name, how in _HOW.items():
-            n_filled = int(self.filled[name][keep].sum()) if name in self.filled else 0
-            n_otherwise = int(self.otherwise[name][keep].sum()) if name in self.otherwise else 0
-            if n_filled:
-                out.append(f"{name} computed in {counted(n_filled, 'row')} from {how}")
-            if n_otherwise:
-                out.append(_OTHERWISE[name].format(rows=counted(n_otherwise, "row")))
-        return out
-
-
-_HOW = {
-    "accepted_length": "chunk latency / token latency; true only if each chunk is one step",
-    "step_time_s": "latency between chunks, or token latency x accepted length; includes host time",
-    "context_tokens": "prompt length + half the output length",
-    "output_tok_per_s": "total rate or whole-batch latency and the lengths; includes prefill",
-    "speedup": (
-        "sd_value and baseline_value; for times the inverse ratio, for rounds x accepted length"
-    ),
-    "tpot_s": "sd_value, by its metric",
-    "batch_size": "output rate x time per token (Little's law): sequences that decoded together "
-    "on average, without "
-    "requests that waited or were prefilled",
-}
-_OTHERWISE = {
-    "accepted_length": "accepted_length and step_time_s left empty in {rows}: chunk latency / "
-    "token latency exceeds "
-    "K + 1, so chunks are not single steps or the token counts are the client's own",
-    "tpot_s": "the latency between chunks is read as the time per token in {rows}: it is shorter "
-    "with drafts than "
-    "without, which no round is",
-    "step_time_s": "in {rows} chunks are not single steps (chunk latency differs from token "
-    "latency x accepted length "
-    f"by over {CHUNK_TOLERANCE:.0%}); the product was taken as step time",
-}
+    def notes(self, keep: np.ndarray) -> list[ReadNote]:
+        """Notes for the user, with counts over the rows that `keep` marks, [rows]."""
+        computed = {f"computed_{name}": rows[keep] for name, rows in self.filled.items()}
+        otherwise = {f"otherwise_{name}": rows[keep] for name, rows in self.otherwise.items()}
+        return rows_noted(**computed, **otherwise)
 
 
 def derive_rows(frame: pd.DataFrame) -> tuple[pd.DataFrame, Computed]:
@@ -254,7 +219,7 @@ def derive_rows(frame: pd.DataFrame) -> tuple[pd.DataFrame, Computed]:
     rate_from_latency = output_rate_from_latency(
         values["batch_size"], values["output_tokens"], values["request_latency_s"]
     )
-    fixed = (frame["batch_kind"] == "batch").to_numpy(dtype=bool, na_value=False)
+    fixed = true_in(frame["batch_kind"] == "batch")
     _fill(out, values, done, "output_tok_per_s", rate_from_latency, fixed)
 
     running = batch_from_rate(values["output_tok_per_s"], values["tpot_s"], values["output_tokens"])
@@ -317,7 +282,7 @@ def _fill_from_pairs(out: pd.DataFrame, values: Numbers, done: dict[str, np.ndar
         return
     for name, metric in METRICS.items():
         if metric.column:
-            here = pair & (out["metric"] == name).to_numpy(dtype=bool, na_value=False)
+            here = pair & true_in(out["metric"] == name)
             computed = (
                 1.0 / values["sd_value"] if metric.per_second else values["sd_value"] * metric.scale
             )
@@ -417,8 +382,10 @@ class _Found:
     """Positions of the rows that took a baseline so."""
 
 
-def match_baselines(frame: pd.DataFrame, unstated_fits: bool = True) -> tuple[pd.DataFrame, str]:
-    """Speedup of each row with K > 0 over its baseline with K = 0, and a sentence for the user.
+def match_baselines(
+    frame: pd.DataFrame, unstated_fits: bool = True
+) -> tuple[pd.DataFrame, list[ReadNote]]:
+    """Speedup of each row with K > 0 over its baseline with K = 0, and notes for the user.
 
     A baseline is otherwise the same: MATCH_COLUMNS equal and both lengths within LENGTH_TOLERANCE.
     With `unstated_fits`, a row without such a baseline takes the one that nothing which both state
@@ -432,35 +399,18 @@ def match_baselines(frame: pd.DataFrame, unstated_fits: bool = True) -> tuple[pd
     timed = frame[list(_COMPARED)].notna().any(axis=1).to_numpy()
     drafting = (k > 0) & ~known
     wanted = drafting & timed & frame["batch_size"].notna().to_numpy()
-    n_stated = int((stated & ~(k == 0)).sum())
-    sentences = []
-    if n_stated:
-        sentences.append(f"speedup stated by the file in {counted(n_stated, 'row')}")
+    notes = rows_noted(speedup_stated=stated & ~(k == 0))
     out = frame
     if (drafting & timed).any():
         baselines = _baselines(frame, np.flatnonzero(wanted), unstated_fits)
         out, ok = _with_speedups(frame, baselines.values)
-        sentences += _matched(ok, baselines)
-        sentences += _unmatched(frame, np.flatnonzero(drafting & timed & ~ok))
+        notes += _matched(ok, baselines)
+        notes += _unmatched(frame, np.flatnonzero(drafting & timed & ~ok))
     unsaid = open_pairs(frame)
-    if n := int(unsaid.sum()):
-        sentences.append(
-            f"no speedup follows in {counted(n, 'row')} until metric says what baseline_value and "
-            f"sd_value count: {', '.join(METRICS)}"
-        )
-    if untimed := int((drafting & ~timed & ~unsaid).sum()):
-        sentences.append(
-            f"neither a time per token nor a rate in {counted(untimed, 'row')} with K > 0, so no "
-            "speedup follows there"
-        )
-    if np.isnan(k).any():
-        sentences.append("rows whose K is unknown get no speedup until it is filled in")
-    if (drafting_rows := int(((k > 0) & known & ~stated).sum())) and not sentences:
-        sentences.append(
-            "the value without drafts stands beside the one with them in "
-            f"{counted(drafting_rows, 'row')}"
-        )
-    return out, "; ".join(sentences) or "no row has K > 0, so there is no speedup to compute"
+    untimed = drafting & ~timed & ~unsaid
+    notes += rows_noted(metric_open=unsaid, untimed=untimed, k_unknown=np.isnan(k))
+    notes = notes or rows_noted(both_in_row=(k > 0) & known & ~stated)
+    return out, notes or [noted("no_drafts")]
 
 
 def _with_speedups(frame: pd.DataFrame, baselines: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
@@ -497,7 +447,7 @@ def _baselines(frame: pd.DataFrame, rows: np.ndarray, unstated_fits: bool) -> _F
 
 def _plain(frame: pd.DataFrame) -> np.ndarray:
     """Rows without drafts that a speedup can be taken over [rows]."""
-    plain = (frame["draft_tokens_k"] == 0).to_numpy(dtype=bool, na_value=False)
+    plain = true_in(frame["draft_tokens_k"] == 0)
     return np.asarray(
         plain
         & frame["batch_size"].notna().to_numpy()
@@ -597,37 +547,26 @@ def _alike(first: pd.DataFrame, other: pd.DataFrame) -> np.ndarray:
     return same
 
 
-def _matched(ok: np.ndarray, baselines: _Found) -> list[str]:
+def _matched(ok: np.ndarray, baselines: _Found) -> list[ReadNote]:
     """What to say of rows that got a speedup, and of those of them whose baseline leaves something
     open."""
     if not ok.any():
         return []
-    matched = counted(int(ok.sum()), "row")
-    sentences = [
-        f"speedup computed in {matched} from a baseline row with K = 0 and otherwise the same"
-    ]
+    notes = [noted("speedup_matched", n=int(ok.sum()))]
     if n_unstated := int(ok[list(baselines.unstated_rows)].sum()):
-        names = ", ".join(_title(name) for name in baselines.unstated)
-        sentences.append(
-            f"in {counted(n_unstated, 'row')} of these one of the two runs does not state all of "
-            f"it ({names}): taken as the same"
-        )
-    return sentences
+        names = tuple(map(_title, baselines.unstated))
+        notes.append(noted("baseline_unstated", n=n_unstated, names=names))
+    return notes
 
 
-def _unmatched(frame: pd.DataFrame, rows: np.ndarray) -> list[str]:
+def _unmatched(frame: pd.DataFrame, rows: np.ndarray) -> list[ReadNote]:
     """Why rows (positions) have no baseline: in what the nearest run without drafts differs from
     the first of them."""
     if not len(rows):
         return []
-    text = f"no baseline found for {counted(len(rows), 'row')} with K > 0: "
     plain = np.flatnonzero(_plain(frame))
-    add = (
-        "add a run with speculation off (K = 0) on the same hardware, engine, model, batch and "
-        "lengths"
-    )
     if not len(plain) or pd.isna(frame["batch_size"].iloc[rows[0]]):
-        return [f"{text}{add} to get their speedup"]
+        return [noted("baseline_missing", n=len(rows))]
     row = frame.iloc[rows[0]]
     differs = {
         name: _differs(frame.iloc[plain][name], row[name], name)
@@ -638,40 +577,29 @@ def _unmatched(frame: pd.DataFrame, rows: np.ndarray) -> list[str]:
         np.log(frame["batch_size"].iloc[plain].to_numpy(float) / float(row["batch_size"]))
     )
     nearest = int(np.lexsort((apart, number))[0])
-    line = frame.index[rows[0]]
     other = frame.iloc[plain[nearest]]
     names = [name for name, rows_differ in differs.items() if rows_differ[nearest]]
+    facts = {"n": len(rows), "line": int(row.name), "plain_line": int(other.name)}
     if not names and not any(pd.notna(other[name]) and pd.notna(row[name]) for name in _COMPARED):
-        return [
-            f"{text}line {other.name} is the run without drafts of line {line}, but both state no "
-            "figure of one kind; give a time per output token, or a rate, of both"
-        ]
+        return [noted("baseline_no_figure", **facts)]
     if not names:
-        return [
-            f"{text}several runs without drafts fit line {line}; state lengths and prompts of "
-            "each run"
-        ]
-    differences = ", ".join(
-        f"{_title(name)} ({_cell(other[name])}, here {_cell(row[name])})" for name in names[:_NAMED]
-    )
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return [
-        f"{text}the nearest run without drafts (line {other.name}) differs from line {line} in "
-        f"{differences}{more}; fill in what is not stated, or {add}"
-    ]
+        return [noted("baseline_several", **facts)]
+    first = tuple((_title(name), _cell(other[name]), _cell(row[name])) for name in names[:_NAMED])
+    n_more = max(len(names) - _NAMED, 0)
+    return [noted("baseline_differs", **facts, differences=first, n_more=n_more)]
 
 
 def _differs(theirs: pd.Series, ours: Any, name: str) -> np.ndarray:
     """Where a column of runs without drafts keeps them from being a row's baseline [rows]."""
     unknown = _unknown(theirs)
     if pd.isna(ours):
-        per_rank = (theirs == _PER_RANK).to_numpy(dtype=bool, na_value=False)
+        per_rank = true_in(theirs == _PER_RANK)
         return ~unknown if name in PLACE_COLUMNS else np.asarray(per_rank & (name == "batch_kind"))
     if name in LENGTHS:
         length = theirs.to_numpy(dtype=float, na_value=np.nan)
         apart = np.abs(np.log(np.maximum(length, 0.5) / max(float(ours), 0.5)))
         return np.asarray(apart > np.log1p(LENGTH_TOLERANCE))
-    other = ~(theirs == ours).to_numpy(dtype=bool, na_value=False)
+    other = ~true_in(theirs == ours)
     strict = name in PLACE_COLUMNS or (name == "batch_kind" and ours == _PER_RANK)
     return other if strict else np.asarray(other & ~unknown)
 
@@ -680,9 +608,9 @@ def _title(name: str) -> str:
     return COLUMNS["points"][name].in_text
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Any) -> str | None:
     if pd.isna(value):
-        return "not stated"
+        return None
     return shorten(value)[:40] if isinstance(value, str) else f"{float(value):g}"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,9 +18,10 @@ from advisor.catalog.hardware import hardware_meant, hardware_slug, read_own_har
 from advisor.catalog.hf.config import architecture_from_config
 from advisor.catalog.models import model_ids, model_meant
 from advisor.measured.ingest.columns import DOCUMENT_OF, empty, lacks_document, put, told_apart
-from advisor.measured.ingest.rows import Measured
+from advisor.measured.ingest.result import ReadNote, noted
+from advisor.measured.ingest.rows import Measured, saying
 from advisor.physics.hardware import hardware_ids
-from advisor.text import counted, read_json
+from advisor.text import read_json
 
 _MATCH: dict[str, Callable[[str], str | None]] = {
     "hardware_id": hardware_meant,
@@ -79,9 +80,13 @@ def known_ids(column: str) -> tuple[str, ...]:
     return tuple(hardware_ids() if column == "hardware_id" else model_ids())
 
 
+Conclusion = tuple[ReadNote, np.ndarray]
+"""A note, and the lines that it is of."""
+
+
 def own_frame(
     frame: pd.DataFrame, own: Iterable[OwnDocument], cells: Iterable[OwnDocument] = ()
-) -> tuple[pd.DataFrame, list[tuple[str, np.ndarray]]]:
+) -> tuple[pd.DataFrame, list[Conclusion]]:
     """The frame with documents of the user's own filled in, and each conclusion with the rows that
     took it.
 
@@ -89,12 +94,11 @@ def own_frame(
         those that cells name.
     """
     out = with_documents(frame, cells)
-    conclusions = []
+    conclusions: list[Conclusion] = []
     documents = list(own)
     for column in _MATCH:
-        out, rows, text = with_open_names(out, column, documents)
-        if text:
-            conclusions.append((text, out.index[rows].to_numpy()))
+        out, conclusion = _with_open_names(out, column, documents)
+        conclusions += conclusion
     return out, conclusions
 
 
@@ -107,7 +111,7 @@ def own_rows(
     (frame, conclusions) = own_frame(rows.frame, own, cells)
     sources = rows.sources
     for conclusion, lines in conclusions:
-        sources = tuple(source.saying(conclusion, lines) for source in sources)
+        sources = saying(sources, conclusion, lines)
     if added := sorted(_documents(frame) - held):
         # Other documents named by path, other file.
         texts = ("\0".join((source.sha256, *added)).encode() for source in sources)
@@ -128,20 +132,18 @@ def _documents(frame: pd.DataFrame) -> set[str]:
     }
 
 
-def with_open_names(
-    frame: pd.DataFrame, column: str, given: Iterable[OwnDocument]
-) -> tuple[pd.DataFrame, np.ndarray, str]:
-    """The frame with `given`, the rows that took one without naming it [rows], and a note on them.
+def _with_open_names(
+    frame: pd.DataFrame, column: str, documents: Sequence[OwnDocument]
+) -> tuple[pd.DataFrame, list[Conclusion]]:
+    """The frame with `documents`, and the conclusion on rows that took one without naming it.
 
     Where one document of a column is given and the rows use one name that nothing explains, or
     none, they mean it.
     """
-    documents = list(given)
-    nobody = np.zeros(len(frame), dtype=bool)
     out = with_documents(frame, documents)
     candidates = [document for document in documents if document.column == column]
     if len(candidates) != 1 or column not in out:
-        return out, nobody, ""
+        return out, []
     stated = out.loc[lacks_document(out, column), column].dropna().unique()
     names = [name for name in stated if name and _MATCH[column](name) is None]
     (document,) = candidates
@@ -149,13 +151,12 @@ def with_open_names(
     if len(names) == 1:
         rows = rows | ((out[column] == names[0]).to_numpy(dtype=bool) & lacks_document(out, column))
     if not rows.any():
-        return out, nobody, ""
+        return out, []
     out = out.copy(deep=False)
     put(out, column, rows, document.name)
     put(out, DOCUMENT_OF[column], rows, document.text)
-    stated = f"{column} {names[0]!r}" if len(names) == 1 else f"{column}, not stated,"
-    return (
-        told_apart(out),
-        rows,
-        f"{stated} in {counted(int(rows.sum()), 'row')} read as {document.name}, the one given",
+    stated_name = names[0] if len(names) == 1 else None
+    note = noted(
+        "own_document", column=column, stated=stated_name, n=int(rows.sum()), name=document.name
     )
+    return told_apart(out), [(note, out.index[rows].to_numpy())]

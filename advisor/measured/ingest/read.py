@@ -46,6 +46,7 @@ from advisor.measured.ingest.result import (
     PREFER,
     TIMES,
     Reject,
+    noted,
     rejects_frame,
     shorten,
 )
@@ -235,20 +236,20 @@ def typed_rows(raw: RawRows, reader: Format, name: str, sha256: str) -> Measured
         if isinstance(cells.source, str)
     }
     frame, rejects = coerce(raw)
-    notes = list(raw.notes)
     if raw.finish is not None:
-        notes += raw.finish(frame)
+        raw.finish(frame, raw)
         frame, rejects = _within_range(raw.kind, frame, rejects)
     if not len(frame) and not len(rejects):
         raise AdvisorError(f"{name} has a header but no rows; add at least one measurement")
+    lines = np.concatenate([frame.index, rejects["line"]])
     source = RowSource(
         format_id=reader.id,
         format_name=reader.name,
         file_name=name,
         sha256=sha256,
         rows_read=rows_read,
-        last_line=max(int(lines.max()) for lines in (frame.index, rejects["line"]) if len(lines)),
-        notes=tuple(notes),
+        last_line=int(lines.max()),
+        notes=(noted(reader.id), *dict.fromkeys(raw.notes)),
         warnings=tuple(raw.warnings),
         swaps=tuple(raw.swaps),
         prefill=raw.prefill,

@@ -51,6 +51,40 @@ class Reject:
 
 
 @dataclass(frozen=True)
+class ReadNote:
+    """Note on cells that reading computed, took or left out, and its facts.
+
+    Its sentence stands in show/phrases/reading.py.
+    """
+
+    kind: str
+    """Of the note; a format's id is what holds of all rows of that format."""
+    facts: tuple[tuple[str, Any], ...] = ()
+    """Numbers, names of columns and what the file states, by the names that phrases use."""
+    files: tuple[str, ...] = ()
+    """Files that it is of, where it is not of all of them."""
+
+
+def noted(kind: str, **facts: Any) -> ReadNote:
+    """The note of a kind."""
+    return ReadNote(kind, tuple(facts.items()))
+
+
+def rows_noted(**masks: np.ndarray) -> list[ReadNote]:
+    """Notes that count rows, by kind the mask of those that it is of [rows]. None of no row."""
+    return [noted(kind, n=int(rows.sum())) for kind, rows in masks.items() if rows.any()]
+
+
+ON_NAMES = frozenset(
+    (
+        *("model_from", "name_replaced", "name_remark", "format_of_name"),
+        *("own_document", "mtp_as_eagle", "specforge"),
+    )
+)
+"""Kinds of notes on what names were taken to mean."""
+
+
+@dataclass(frozen=True)
 class Swap:
     """Two columns that look exchanged, and the sentence that says why."""
 

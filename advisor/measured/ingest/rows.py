@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -33,10 +33,13 @@ from advisor.measured.ingest.derived import derive_rows, match_baselines, plain_
 from advisor.measured.ingest.result import (
     OF_ONE_RUN,
     MissingField,
+    ReadNote,
     Swap,
     missing_fields,
+    noted,
     open_questions,
     rejects_frame,
+    rows_noted,
     shorten,
 )
 from advisor.measured.ingest.upload import MAX_REJECTS, MAX_ROWS, one_sentence
@@ -45,6 +48,7 @@ from advisor.measured.row_questions import copies_sharing
 from advisor.prediction import AdvisorError
 from advisor.text import counted
 
+T = TypeVar("T")
 _LINES_NAMED = 5
 
 
@@ -59,7 +63,7 @@ class RowSource:
     rows_read: int
     last_line: int
     """The last line that is kept or refused, counted in the file itself."""
-    notes: tuple[str, ...]
+    notes: tuple[ReadNote, ...]
     warnings: tuple[str, ...]
     swaps: tuple[Swap, ...]
     prefill: dict[str, Any]
@@ -75,9 +79,15 @@ class RowSource:
         """Mask of the table's lines that are this file's."""
         return (lines > self.before) & (lines <= self.before + self.last_line)
 
-    def saying(self, note: str, lines: np.ndarray) -> RowSource:
-        """The file with a note more where some of the lines that it speaks of are its own."""
-        return replace(self, notes=(*self.notes, note)) if self.holds(lines).any() else self
+
+def saying(
+    sources: Iterable[RowSource], note: ReadNote, lines: np.ndarray
+) -> tuple[RowSource, ...]:
+    """Files, with a note more where some of the lines that it speaks of are their own."""
+    return tuple(
+        replace(source, notes=(*source.notes, note)) if source.holds(lines).any() else source
+        for source in sources
+    )
 
 
 @dataclass(frozen=True)
@@ -132,7 +142,9 @@ class Measured:
     sources: tuple[RowSource, ...]
     unknown: tuple[UnknownName, ...] = ()
     missing: tuple[MissingField, ...] = ()
-    derived: tuple[str, ...] = ()
+    derived: tuple[ReadNote, ...] = ()
+    speedups: tuple[ReadNote, ...] = ()
+    """The last of `derived`: where speedups are from, and why some rows have none."""
     warnings: tuple[str, ...] = ()
     rows_repeated: int = 0
     """Measured left out because another equals them in every cell; neither in `frame` nor refused.
@@ -197,19 +209,19 @@ class Measured:
 
     def own_line(self, line: int) -> int:
         """Line of a row in the file itself, counted on through the files."""
-        holder = next(
-            (
-                source
-                for source in self.sources
-                if source.lines and source.holds(np.array(line)).any()
-            ),
-            None,
+        for source in self.sources:
+            if source.holds(np.array(line)):
+                inside = line - source.before
+                return source.lines.get(inside, inside) + source.before
+        return line
+
+    def at_own_lines(self, note: ReadNote) -> ReadNote:
+        """A note that names lines of rows, with those of the file itself."""
+        facts = (
+            (name, self.own_line(fact) if name in ("line", "plain_line") else fact)
+            for name, fact in note.facts
         )
-        return (
-            line
-            if holder is None
-            else holder.lines.get(line - holder.before, line - holder.before) + holder.before
-        )
+        return replace(note, facts=tuple(facts))
 
     def in_own_lines(self, text: str) -> str:
         """A sentence that names lines of rows, with those of the file itself."""
@@ -272,12 +284,9 @@ def with_baselines(tables: Sequence[Measured]) -> list[Measured]:
         rows = np.array([next(plain) for _ in range(len(table.frame))], dtype=bool)
         if rows.any():
             k = table.frame["draft_tokens_k"].mask(rows, 0)
-            note = (
-                f"draft_tokens_k 0 in {counted(int(rows.sum()), 'row')}: chunks of one token "
-                "(itl / tpot), where another run's hold several"
-            )
+            (note,) = rows_noted(no_chunks=rows)
             lines = table.frame.index[rows].to_numpy()
-            sources = tuple(source.saying(note, lines) for source in table.sources)
+            sources = saying(table.sources, note, lines)
             table = replace(table, frame=table.frame.assign(draft_tokens_k=k), sources=sources)
         out.append(table)
     return out
@@ -353,11 +362,14 @@ def with_given(rows: Measured, values: Mapping[str, Any]) -> Measured:
         replaced = before.notna() & (before != after)
         for text in before[replaced].unique():
             bearing = rows.frame.index[replaced & (before == text)].to_numpy()
-            sentence = (
-                f"{name} {shorten(text)!r}, which the file states in "
-                f"{counted(len(bearing), 'row')}, read as {shorten(values[name])!r}, as you say"
+            note = noted(
+                "name_replaced",
+                column=name,
+                stated=shorten(text),
+                n=len(bearing),
+                name=shorten(values[name]),
             )
-            sources = tuple(source.saying(sentence, bearing) for source in sources)
+            sources = saying(sources, note, bearing)
     return replace(changed, sources=sources)
 
 
@@ -411,24 +423,20 @@ def _with_named_formats(
     """Fill empty weight types of `frame` from names of known models. Each file with what is to be
     said of its names."""
     for text in names:
-        weight_format, note = named_format(text)
+        weight_format, remark = named_format(text)
+        facts = {"stated": shorten(text), "remark": remark}
         bearing = frame["model_id"] == text
         empty = bearing & frame["weight_dtype"].isna()
         if weight_format is not None and empty.any():
             frame["weight_dtype"] = frame["weight_dtype"].mask(empty, weight_format)
-            concluded = f" ({note})" if note else ""
-            sentence = (
-                f"weight_dtype {weight_format} read from the name {shorten(text)!r} where none is "
-                f"given{concluded}"
-            )
-            sources = tuple(
-                source.saying(sentence, frame.index[empty].to_numpy()) for source in sources
-            )
-        elif note and not formats_only:
-            sentence = f"model_id {shorten(text)!r}: {note}"
-            sources = tuple(
-                source.saying(sentence, frame.index[bearing].to_numpy()) for source in sources
-            )
+            note = noted("format_of_name", format=weight_format, **facts)
+            bearing = empty
+        elif formats_only or remark == "":
+            continue
+        else:
+            note = noted("name_remark", **facts)
+        lines = frame.index[bearing].to_numpy()
+        sources = saying(sources, note, lines)
     return sources
 
 
@@ -507,31 +515,26 @@ def evaluate(rows: Measured) -> Measured:
     missing_from = frame if not keep.any() else None
     frame = frame if keep.all() else frame[keep]
     notes = _notes_of_readers(rows)
+    speedups: list[ReadNote] = []
     warnings = _warnings_of_readers(rows, frame.index)
     swaps = [*_swaps_of_readers(rows), *checked.swaps]
     warnings += [*(swap.reason for swap in swaps), *map(rows.in_own_lines, checked.warnings)]
     if repeated:
         warnings.append(f"{counted(repeated, 'row')} equal to another in every cell: counted once")
     if computed is not None:
-        notes += map(rows.in_own_lines, computed.notes(keep))
+        notes += computed.notes(keep)
         several = copies_sharing(frame)
         if (several > 1.0).any():
-            rows_of_several = counted(int((several > 1.0).sum()), "row")
-            at_most = f"{several.max():.0f} copies of the model"
-            notes.append(
-                f"batch_size and rates in {rows_of_several} are shared by {at_most}: each decodes "
-                "its part"
-            )
+            notes.append(noted("copies", n=int((several > 1.0).sum()), copies=int(several.max())))
         if len(frame):
-            frame, matching = match_baselines(frame)
-            notes.append(rows.in_own_lines(matching))
+            frame, matched = match_baselines(frame)
+            speedups = [rows.at_own_lines(note) for note in matched]
     rejects = (
         pd.concat([rows.rejects, rejects_frame(broken)], ignore_index=True)
         if broken
         else rows.rejects
     )
-    if len(rejects) > 1:
-        rejects = rejects.sort_values("line", kind="stable", ignore_index=True)
+    rejects = rejects.sort_values("line", kind="stable", ignore_index=True)
     if len(rejects) > MAX_REJECTS:
         warnings.append(f"only the first {MAX_REJECTS:,} of {len(rejects):,} reasons are listed")
         rejects = rejects.head(MAX_REJECTS)
@@ -543,7 +546,8 @@ def evaluate(rows: Measured) -> Measured:
         missing=missing_fields(
             frame if missing_from is None else missing_from, rows.kind, prefills
         ),
-        derived=tuple(notes),
+        derived=(*notes, *speedups),
+        speedups=tuple(speedups),
         warnings=tuple(dict.fromkeys(warnings)),
         rows_repeated=repeated,
         swapped=tuple(swap.columns for swap in swaps),
@@ -576,14 +580,15 @@ def without_repeats(frame: pd.DataFrame) -> tuple[pd.DataFrame, int]:
     return frame[keep], int(repeated.sum())
 
 
-def _notes_of_readers(rows: Measured) -> list[str]:
-    notes = _with_files(rows, [source.notes for source in rows.sources])
+def _notes_of_readers(rows: Measured) -> list[ReadNote]:
+    by_note = _with_files(rows, [source.notes for source in rows.sources])
+    notes = [replace(note, files=files) for note, files in by_note]
     if len(rows.sources) == 1:
         return notes
-    starts = ", ".join(
-        f"{source.file_name} from line {source.before + 1}" for source in rows.sources
-    )
-    return [f"lines are counted on through the files: {starts}", *notes]
+    return [
+        noted("files", starts=tuple((each.file_name, each.before + 1) for each in rows.sources)),
+        *notes,
+    ]
 
 
 def _warnings_of_readers(rows: Measured, usable: pd.Index) -> list[str]:
@@ -593,26 +598,28 @@ def _warnings_of_readers(rows: Measured, usable: pd.Index) -> list[str]:
     for source in rows.sources:
         of_names = [name.warning(source, usable) for name in rows.unknown]
         warnings.append([*source.warnings, *filter(None, of_names)])
-    return _with_files(rows, warnings)
+    return [f"{of_files(files)}{text}" for text, files in _with_files(rows, warnings)]
 
 
 def _swaps_of_readers(rows: Measured) -> list[Swap]:
-    if len(rows.sources) == 1:
-        return list(rows.sources[0].swaps)
-    file_swaps = [(source.file_name, swap) for source in rows.sources for swap in source.swaps]
-    return [replace(swap, reason=f"{file_name}: {swap.reason}") for file_name, swap in file_swaps]
+    by_swap = _with_files(rows, [source.swaps for source in rows.sources])
+    return [replace(swap, reason=f"{of_files(files)}{swap.reason}") for swap, files in by_swap]
 
 
-def _with_files(rows: Measured, texts: Sequence[Sequence[str]]) -> list[str]:
-    """Each sentence once, with its files where not all of them say it. `texts` of each file."""
-    by_text: dict[str, list[str]] = {}
-    for source, sentences in zip(rows.sources, texts, strict=True):
-        for text in sentences:
-            by_text.setdefault(text, []).append(source.file_name)
-    with_files = []
-    for text, file_names in by_text.items():
-        first_names = ", ".join(file_names[:3])
-        more = ", ..." if len(file_names) > 3 else ""
-        of_all = len(file_names) == len(rows.sources)
-        with_files.append(text if of_all else f"{first_names}{more}: {text}")
-    return with_files
+def _with_files(
+    rows: Measured, items_of: Sequence[Sequence[T]]
+) -> Iterator[tuple[T, tuple[str, ...]]]:
+    """Each item once, with its files where it is not of all of them. `items_of`: items of each
+    file."""
+    by_item: dict[T, list[str]] = {}
+    for source, items in zip(rows.sources, items_of, strict=True):
+        for item in items:
+            by_item.setdefault(item, []).append(source.file_name)
+    for item, names in by_item.items():
+        yield item, () if len(names) == len(rows.sources) else tuple(names)
+
+
+def of_files(names: Sequence[str]) -> str:
+    """The first of some files before what is of them, `a.csv, b.csv: `. Empty for none."""
+    more = ", ..." if len(names) > 3 else ""
+    return f"{', '.join(names[:3])}{more}: " if names else ""

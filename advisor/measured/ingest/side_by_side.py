@@ -22,6 +22,7 @@ from advisor.measured.ingest.columns import (
     drafter_name,
     header_key,
     match_header,
+    true_in,
 )
 from advisor.physics.draft import drafter_ids
 from advisor.prediction import AdvisorError
@@ -86,8 +87,8 @@ def value_direction(metric: pd.Series) -> tuple[np.ndarray, np.ndarray]:
     rate = metric.str.contains(r"tok|per_s|/s|rate|throughput", case=False, regex=True)
     time = metric.str.contains(r"latency|_ms|_s$|time|tpot|itl|ttft", case=False, regex=True)
     latency = metric.str.contains(r"tpot|itl|ttft|per_output_token", case=False, regex=True)
-    lower = np.asarray(((time & ~rate) | latency).to_numpy(dtype=bool, na_value=False))
-    return lower, np.asarray((time | rate | latency).to_numpy(dtype=bool, na_value=False))
+    lower = true_in((time & ~rate) | latency)
+    return lower, true_in(time | rate | latency)
 
 
 _VALUE = re.compile(
@@ -197,22 +198,16 @@ class SideBySide:
         stem = "value" if self.metric is None else self.metric
         return {self.plain: f"baseline_{stem}", self.spec: f"sd_{stem}"}
 
-    def note(self, headers: Sequence[str]) -> str:
-        """The sentence that says how the two columns are read."""
+    def facts(self, headers: Sequence[str]) -> dict[str, object]:
+        """Headers of both columns, what they count or are guessed to, and quantities left out."""
         guess = METRICS.get(str(self.said.get("metric")))
-        open_ = (
-            "what they count is asked for"
-            if guess is None
-            else f"{guess.title}, unless said otherwise"
-        )
-        counts = open_ if self.metric is None else METRICS[self.metric].title
-        plain = headers[self.plain][:40]
-        spec = headers[self.spec][:40]
-        left_out = "".join(f"; --prefer {quantity} reads that instead" for quantity in self.others)
-        return (
-            f"{plain!r} is read as the value without drafts, {spec!r} as the one with them "
-            f"({counts}){left_out}"
-        )
+        return {
+            "plain": headers[self.plain][:40],
+            "spec": headers[self.spec][:40],
+            "counts": None if self.metric is None else METRICS[self.metric].title,
+            "guess": None if guess is None else guess.title,
+            "others": self.others,
+        }
 
 
 def side_by_side(headers: Sequence[str], shown: Sequence[str] = ()) -> SideBySide | None:

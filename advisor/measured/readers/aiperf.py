@@ -29,7 +29,7 @@ from advisor.measured.readers.base import (
     whole,
 )
 from advisor.prediction import AdvisorError
-from advisor.text import counted, number_of
+from advisor.text import number_of
 
 COUNT_TOLERANCE = 0.10
 """Client and server token counts that differ by more make per-token times doubtful."""
@@ -128,15 +128,14 @@ def _count_warnings(rows: Sequence[Mapping[str, Metric]]) -> list[str]:
     return []
 
 
-def _finish(frame: pd.DataFrame) -> list[str]:
+def _finish(frame: pd.DataFrame, raw: RawRows) -> None:
     """K from the draft counters, where they divide evenly."""
-    notes = mark_same_run(frame)
+    mark_same_run(frame)
     for tokens, steps in (("_total_draft_tokens", "_total_steps"), ("_draft_tokens", "_steps")):
         if tokens not in frame or steps not in frame:
             continue
         ratio = (frame[tokens] / frame[steps].where(frame[steps] > 0)).to_numpy(dtype=float)
-        fill_k(frame, whole(ratio), "draft tokens / steps", notes)
-    return notes
+        fill_k(frame, whole(ratio), "steps", raw)
 
 
 # AIPerf profile_export_aiperf.json and the older genai-perf *_genai_perf.json: one run per file.
@@ -247,7 +246,6 @@ def read_csv(sample: Sample) -> RawRows:
     """One row for the file. The model is not in it and is asked for."""
     metrics, gpus = _parse_csv(sample)
     raw = raw_from_metrics([metrics], [1])
-    raw.notes.append("the CSV rounds to two decimals; the JSON of the same run is more exact")
     names = {name for name, _ in gpus}
     if len(names) == 1:
         raw.prefill["hardware_id"] = names.pop()
@@ -339,11 +337,9 @@ def read_records(sample: Sample) -> RawRows:
     }
     raw = raw_from_metrics([means], [min(sample.lines)])
     raw.rejects = rejects
-    raw.notes.append(
-        f"one row of means over {n_used:,} requests; the file does not state the concurrency"
-    )
+    raw.note("means_of_requests", n=n_used)
     if n_warm:
-        raw.notes.append(f"{counted(n_warm, 'request')} of the warm-up left out")
+        raw.note("warm_up", left=(n_warm, "request"))
     return raw
 
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -37,7 +37,15 @@ from advisor.measured.ingest.columns import (
     weight_dtype,
 )
 from advisor.measured.ingest.derived import acceptance_by_position_text, accepted_length_from_counts
-from advisor.measured.ingest.result import Reject, Swap, rejects_frame, shorten
+from advisor.measured.ingest.result import (
+    ReadNote,
+    Reject,
+    Swap,
+    noted,
+    rejects_frame,
+    rows_noted,
+    shorten,
+)
 from advisor.measured.ingest.side_by_side import metric_name
 from advisor.measured.ingest.upload import Sample
 from advisor.text import counted, number_of
@@ -54,7 +62,6 @@ NAME_MAPS: dict[str, Callable[[str], str | None]] = {
     "kv_dtype": cache_dtype,
     "routing": routing_name,
 }
-Finish = Callable[[pd.DataFrame], list[str]]
 
 
 @dataclass
@@ -62,7 +69,7 @@ class RawRows:
     """Raw cells by canonical column, as a reader found them.
 
     `finish` may fill canonical columns from temporary ones; it gets the coerced frame, changes it,
-    and returns notes.
+    and notes how.
     """
 
     kind: TableKind
@@ -70,18 +77,46 @@ class RawRows:
     cells: dict[str, Cells]
     rejects: list[Reject] = field(default_factory=list)
     prefill: dict[str, Any] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    notes: list[ReadNote] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     swaps: list[Swap] = field(default_factory=list)
     finish: Finish | None = None
     decimal_comma: bool | None = None
     """What a user says that commas in numbers mark; None: the cells tell."""
 
+    def note(self, kind: str, **facts: Any) -> None:
+        """Note what the user has to know of the rows."""
+        self.notes.append(noted(kind, **facts))
+
+    def name_models(self, records: Sequence[Mapping[str, Any]], *paths: str) -> None:
+        """Fill model_id from the first of several fields that names a model we know.
+
+        Where none does, from the first that names any.
+
+        A server is often called by a name of its own, while its tokenizer or its path still is the
+        checkpoint's; it is noted where another field than the first named the model.
+        """
+        chosen: list[tuple[str | None, str]] = []
+        for record in records:
+            values = [(field_of(record, path), path) for path in paths]
+            names = [pair for pair in values if isinstance(pair[0], str) and pair[0].strip()]
+            first = names[0] if names else (None, paths[0])
+            name, path = next((pair for pair in names if _is_known(pair[0])), first)
+            chosen.append((name, path))
+            stated = values[0][0]
+            if path != paths[0] and isinstance(stated, str) and name != stated:
+                names_of_model = {"name": shorten(name), "stated": shorten(stated)}
+                self.note("model_from", field=path.rpartition(".")[2], **names_of_model)
+        self.cells["model_id"] = Cells([name for name, _ in chosen], [path for _, path in chosen])
+
     def constant(self, column: str, value: Any, source: str = "(format)") -> None:
         """Give every row the same value."""
         self.cells[column] = Cells(
             pa.repeat(pa.scalar(str(value), pa.large_string()), len(self.lines)), source
         )
+
+
+Finish = Callable[[pd.DataFrame, RawRows], None]
 
 
 @dataclass(frozen=True)
@@ -207,15 +242,15 @@ def raw_points(
 ) -> tuple[RawRows, list[dict[str, Any]]]:
     """A row for each object of a JSON sample, and those objects.
 
-    models : fields that may name the model, as `model_cells` takes them. constants : values of
-        every row, by column.
+    models : fields that may name the model, as `RawRows.name_models` takes them.
+    constants : values of every row, by column.
     """
     records, lines, rejects = keep_objects(sample)
     raw = RawRows("points", lines, from_records(records, maps), rejects, finish=finish)
     for column, value in constants.items():
         raw.constant(column, value)
     if models:
-        raw.cells["model_id"], raw.notes = model_cells(records, models)
+        raw.name_models(records, *models)
     return raw, records
 
 
@@ -348,8 +383,8 @@ def time_maps(within: str = "") -> tuple[FieldMap, ...]:
     return tuple(FieldMap(column, sources, MS) for column, sources in time_fields(within).items())
 
 
-def medians_note(records: Sequence[Mapping[str, Any]], within: str = "") -> list[str]:
-    """The sentence that names the times whose mean no record has, where a median stands in. None
+def medians_note(records: Sequence[Mapping[str, Any]], within: str = "") -> list[ReadNote]:
+    """The note that names the times whose mean no record has, where a median stands in. None
     otherwise."""
     columns = []
     for column, sources in time_fields(within).items():
@@ -360,45 +395,7 @@ def medians_note(records: Sequence[Mapping[str, Any]], within: str = "") -> list
             source.removeprefix(within).startswith("mean") for source in used_sources
         ):
             columns.append(column)
-    return (
-        [f"{', '.join(columns)}: the file gives no mean, so the median stands in"]
-        if columns
-        else []
-    )
-
-
-def model_cells(
-    records: Sequence[Mapping[str, Any]], paths: tuple[str, ...]
-) -> tuple[Cells, list[str]]:
-    """Names of models, [rows].
-
-    The first of several fields that names a model we know, else the first there is.
-
-    A server is often called by a name of its own, while its tokenizer or its path still is the
-    checkpoint's. Also what is to be said where another field than the first named the model.
-    """
-    chosen: list[tuple[str | None, str]] = []
-    for record in records:
-        values = [(field_of(record, path), path) for path in paths]
-        names = [
-            (value, path) for value, path in values if isinstance(value, str) and value.strip()
-        ]
-        chosen.append(
-            next(
-                (pair for pair in names if _is_known(pair[0])),
-                names[0] if names else (None, paths[0]),
-            )
-        )
-    notes = set()
-    for record, (name, path) in zip(records, chosen, strict=True):
-        stated = field_of(record, paths[0])
-        if path != paths[0] and isinstance(stated, str) and name != stated:
-            field_name = path.rpartition(".")[2]
-            notes.add(
-                f"model_id taken from {field_name} ({shorten(name)}): {shorten(stated)!r} names "
-                "no known model"
-            )
-    return Cells([name for name, _ in chosen], [path for _, path in chosen]), sorted(notes)
+    return [noted("medians", columns=tuple(columns))] if columns else []
 
 
 @lru_cache(maxsize=1024)  # a sweep repeats few of them
@@ -444,10 +441,9 @@ def _parsed(value: Any) -> Any:
         return None
 
 
-def finish_serve(frame: pd.DataFrame) -> list[str]:
+def finish_serve(frame: pd.DataFrame, raw: RawRows) -> None:
     """Lengths per request, accepted length and K from counts. K without counts is the number of
     positions."""
-    notes: list[str] = []
     completed = floats(frame, "_completed")
     lengths = (
         ("input_tokens", "_total_input", "_asked_input"),
@@ -470,30 +466,22 @@ def finish_serve(frame: pd.DataFrame) -> list[str]:
     empty = frame["accepted_length"].isna().to_numpy() & ~np.isnan(length)
     if empty.any():
         frame.loc[empty, "accepted_length"] = length[empty]
-        notes.append(
-            f"accepted_length computed in {counted(int(empty.sum()), 'row')} as 1 + accepted "
-            "tokens / drafts"
-        )
+        raw.notes += rows_noted(length_from_drafts=empty)
     mark_same_run(frame)
     # A run with a table of K by batch reports the positions of its largest K, whatever it drafted.
     positions = floats(frame, "_positions")
     cut_short = np.abs(per_draft / positions - 1.0) <= _CUT_SHORT
-    fill_k(frame, np.where(cut_short, positions, whole(per_draft)), "draft tokens / drafts", notes)
+    fill_k(frame, np.where(cut_short, positions, whole(per_draft)), "drafts", raw)
     fill_k(
         frame,
         np.where(np.isnan(per_draft), positions, np.nan),
-        "the number of draft positions reported",
-        notes,
+        "positions",
+        raw,
     )
     varying = frame["draft_tokens_k"].isna().to_numpy() & ~np.isnan(per_draft)
     if varying.any():
-        notes.append(
-            f"draft length varied in {counted(int(varying.sum()), 'row')} (mean "
-            f"{np.nanmean(per_draft[varying]):.2f}); state K. Acceptance by position is left out: "
-            "the later positions were not drafted in every round"
-        )
+        raw.note("k_varied", n=int(varying.sum()), mean=float(np.nanmean(per_draft[varying])))
     _drafted_positions(frame, varying)
-    return notes
 
 
 def _drafted_positions(frame: pd.DataFrame, varying: np.ndarray) -> None:
@@ -509,10 +497,9 @@ def _drafted_positions(frame: pd.DataFrame, varying: np.ndarray) -> None:
         )
 
 
-def mark_same_run(frame: pd.DataFrame) -> list[str]:
+def mark_same_run(frame: pd.DataFrame) -> None:
     """Say of every accepted length that it was counted in its own run."""
     frame.loc[frame["accepted_length"].notna(), "accepted_length_same_run"] = 1
-    return []
 
 
 def whole(ratio: np.ndarray, tolerance: float = _WHOLE_TOLERANCE) -> np.ndarray:
@@ -520,12 +507,16 @@ def whole(ratio: np.ndarray, tolerance: float = _WHOLE_TOLERANCE) -> np.ndarray:
     return np.where(np.abs(ratio - np.round(ratio)) <= tolerance, np.round(ratio), np.nan)
 
 
-def fill_k(frame: pd.DataFrame, k: np.ndarray, how: str, notes: list[str]) -> None:
+KFrom = Literal["drafts", "positions", "rounds", "steps"]
+"""What drafted tokens were divided by for K, or the draft positions that were reported."""
+
+
+def fill_k(frame: pd.DataFrame, k: np.ndarray, source: KFrom, raw: RawRows) -> None:
     """Fill empty K from `k`, NaN where it is not known, and note it."""
     empty = frame["draft_tokens_k"].isna().to_numpy() & ~np.isnan(k)
     if empty.any():
         frame.loc[empty, "draft_tokens_k"] = k[empty].astype(int)
-        notes.append(f"draft_tokens_k taken in {counted(int(empty.sum()), 'row')} from {how}")
+        raw.notes += rows_noted(**{f"k_from_{source}": empty})
 
 
 def closed_loads(

@@ -24,9 +24,8 @@ from advisor.measured.readers.base import (
     field_of,
     finish_serve,
     from_records,
-    model_cells,
 )
-from advisor.text import counted, number_of
+from advisor.text import number_of
 
 _MAPS = (
     *field_maps(
@@ -96,18 +95,15 @@ def read(sample: Sample) -> RawRows:
         for record in records
     ]
     cells["input_tokens"] = Cells(prompts, "input_seq_len_avg")
-    cells["model_id"], model_notes = model_cells([document["metadata"]] * len(records), ("model",))
+    raw.name_models([document["metadata"]] * len(records), "model")
     if any(record.get("server_spec_pos_accept") for record in records):
         cells |= by_position([record.get("server_spec_pos_accept") for record in records])
     for column, value in _of_server(document).items():
         raw.constant(column, value, "metadata")
     raw.prefill = _accelerator(document)
-    raw.notes += model_notes
     limited = sum(kind == "concurrency" for _, kind in batches)
     if limited:
-        raw.notes.append(
-            f"{counted(limited, 'cell')} queued: the batch is the mean of the requests that ran"
-        )
+        raw.note("queued", left=(limited, "cell"))
     return raw
 
 

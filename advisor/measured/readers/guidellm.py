@@ -36,10 +36,6 @@ _MAPS = (
     *field_maps(input_tokens="metrics.prompt_token_count.successful.mean"),
     *field_maps(output_tokens="metrics.output_token_count.successful.mean"),
 )
-TPOT_NOTE = (
-    "tpot_s is guidellm's inter-token latency; its own time per output token includes the prefill"
-)
-CHUNK_NOTE = "itl_s is inter-token latency x tokens per streamed iteration"
 
 
 def detect_json(sample: Sample) -> float:
@@ -81,7 +77,7 @@ def read_json(sample: Sample) -> RawRows:
     model = field_of(sample.document, "config.spec.backend.model") or field_of(
         sample.document, "args.model"
     )
-    raw = RawRows("points", np.arange(1, len(records) + 1), cells, notes=[TPOT_NOTE, CHUNK_NOTE])
+    raw = RawRows("points", np.arange(1, len(records) + 1), cells)
     if isinstance(model, str) and model:
         raw.constant("model_id", model, "config.spec.backend.model")
     labels = field_of(sample.document, "config.metadata.labels")
@@ -191,9 +187,7 @@ def read_csv(sample: Sample) -> RawRows:
         [_model_of_backend(cell) for cell in column(("Run Info", "Backend", ""))],
         "Run Info | Backend",
     )
-    return RawRows(
-        "points", np.array(lines, dtype=np.int64), cells, rejects, notes=[TPOT_NOTE, CHUNK_NOTE]
-    )
+    return RawRows("points", np.array(lines, dtype=np.int64), cells, rejects)
 
 
 def _parse_csv(sample: Sample) -> tuple[list[Key], list[list[str]], list[int], list[Reject]]:

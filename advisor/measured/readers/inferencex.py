@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from advisor.measured.ingest.cells import Cells, read_table
+from advisor.measured.ingest.result import rows_noted
 from advisor.measured.ingest.upload import Sample
 from advisor.measured.readers.base import (
     MS,
@@ -112,15 +113,9 @@ def read_aggregate(sample: Sample) -> RawRows:
     ]
     cells["weight_dtype"] = Cells(formats, "precision")
     if any(fallback):
-        raw.notes.append(
-            "precision bf16 left out: vLLM's performance CI writes it where its recipe names no "
-            "format"
-        )
+        raw.note("precision")
     if any(agentic):
-        raw.notes.append(
-            "agentic replay: many turns share a prompt that the cache holds, so lengths are means "
-            "of a wide spread"
-        )
+        raw.note("agentic")
     return raw
 
 
@@ -189,7 +184,7 @@ def _method(value: Any) -> str | None:
     return "" if text in _OFF else text
 
 
-def _finish(frame: pd.DataFrame) -> list[str]:
+def _finish(frame: pd.DataFrame, raw: RawRows) -> None:
     """GPU count tp x pp x pcp and whole-run rates, where prefill and decode share the GPUs."""
     sizes = [np.nan_to_num(floats(frame, name), nan=1.0) for name in ("_pp", "_pcp")]
     gpus = np.where(
@@ -197,17 +192,14 @@ def _finish(frame: pd.DataFrame) -> list[str]:
     )
     known = ~np.isnan(gpus) & (gpus >= 1)
     if not known.any():
-        return []
+        return
     frame.loc[known, "gpu_count"] = gpus[known].astype(int)
     whole = floats(frame, "_whole_output_rate")
     frame["output_tok_per_s"] = np.where(
         known, np.where(np.isnan(whole), floats(frame, "_output_rate") * gpus, whole), np.nan
     )
     frame["total_tok_per_s"] = np.where(known, floats(frame, "_rate") * gpus, np.nan)
-    return [
-        "gpu_count is tp x pp, and rates are per-GPU rates x gpu_count, where prefill and decode "
-        "share the GPUs"
-    ]
+    raw.note("gpus_from_ranks")
 
 
 # The table that the dashboard exports: one run a row. Its headers say ms, its values are seconds.
@@ -259,8 +251,7 @@ def read_export(sample: Sample) -> RawRows:
     lines = tuple(table.lines.tolist())
     raw = read_aggregate(replace(sample, kind="json", records=tuple(records), lines=lines))
     raw.rejects += table.rejects
-    unit = "milliseconds, as headers say" if in_ms else "seconds, whatever headers say"
-    raw.notes.append(f"times are {unit}: rate and batch of the rows tell")
+    raw.note("times_read", in_ms=in_ms)
     return raw
 
 
@@ -321,21 +312,12 @@ def read_turns(sample: Sample) -> RawRows:
     )[0]
 
 
-def _finish_turns(frame: pd.DataFrame) -> list[str]:
+def _finish_turns(frame: pd.DataFrame, raw: RawRows) -> None:
     """The rate of all GPUs from the steady rate of one, where the file has no whole rate."""
     steady = floats(frame, "_steady_rate") * floats(frame, "gpu_count")
     empty = frame["output_tok_per_s"].isna().to_numpy() & ~np.isnan(steady)
     frame.loc[empty, "output_tok_per_s"] = steady[empty]
-    notes = []
-    if empty.any():
-        notes.append(
-            "output_tok_per_s is the steady rate per GPU x n_gpu, and tpot_s the steady one"
-        )
-    notes.append(
-        "multi-turn run: turns share a prompt that the cache holds, so lengths are means of a "
-        "wide spread"
-    )
-    return notes
+    raw.notes += rows_noted(steady_rate=empty)
 
 
 # together_runner: a run of SGLang's or vLLM's client, its metrics beside the keys of an aggregate.
@@ -414,17 +396,16 @@ def read_argued(sample: Sample) -> RawRows:
     return raw
 
 
-def _finish_argued(frame: pd.DataFrame) -> list[str]:
+def _finish_argued(frame: pd.DataFrame, raw: RawRows) -> None:
     """What `finish_serve` fills, and the number of GPUs where the total rate is given per GPU
     too."""
-    notes = finish_serve(frame)
+    finish_serve(frame, raw)
     with np.errstate(invalid="ignore", divide="ignore"):
         gpus = floats(frame, "total_tok_per_s") / floats(frame, "_rate")
     known = np.isfinite(gpus) & (np.abs(gpus - np.round(gpus)) < 0.01) & (np.round(gpus) >= 1)
     if known.any():
         frame.loc[known, "gpu_count"] = np.round(gpus[known]).astype(int)
-        notes.append("gpu_count is total_token_throughput / tput_per_gpu")
-    return notes
+        raw.note("gpus_from_rates")
 
 
 FORMATS = (

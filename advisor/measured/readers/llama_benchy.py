@@ -17,9 +17,9 @@ import numpy as np
 from advisor.measured.ingest.cells import Cells, read_table
 from advisor.measured.ingest.result import Reject, shorten
 from advisor.measured.ingest.upload import Sample
-from advisor.measured.readers.base import Format, RawRows, field_of, model_cells, with_header
+from advisor.measured.readers.base import Format, RawRows, field_of, with_header
 from advisor.prediction import AdvisorError
-from advisor.text import counted, number_of
+from advisor.text import number_of
 
 _TEST = re.compile(
     r"(?P<context>ctx_)?(?P<kind>pp|tg)(?P<tokens>[0-9]{0,9})"
@@ -56,7 +56,7 @@ def _raw(sample: Sample, runs: Sequence[_Run], rejects: Sequence[Reject], left_o
         )
     records = [{"model": run.model} for run in runs]
     raw = RawRows("points", np.array([run.line for run in runs], dtype=np.int64), {}, list(rejects))
-    raw.cells["model_id"], model_notes = model_cells(records, ("model",))
+    raw.name_models(records, "model")
     raw.cells |= {
         "batch_size": Cells([run.users for run in runs], "concurrency"),
         "input_tokens": Cells([run.prompt for run in runs], "context_size + prompt_size"),
@@ -69,17 +69,8 @@ def _raw(sample: Sample, runs: Sequence[_Run], rejects: Sequence[Reject], left_o
     # request.
     if any(run.request_rate is None for run in runs):
         raw.cells["output_tok_per_s"] = Cells([run.total_rate for run in runs], "t/s (total)")
-    raw.notes += [
-        *model_notes,
-        "tpot_s is 1 / tokens per second of one request, its first token left out",
-    ]
     if left_out:
-        raw.notes.append(
-            f"{counted(left_out, 'test')} left out: prompt processing and loading of a context"
-        )
-    raw.notes.append(
-        "the tool knows neither the engine nor K: say them, and give runs without drafts K = 0"
-    )
+        raw.note("prompt_tests", left=(left_out, "test"))
     return raw
 
 

@@ -22,7 +22,7 @@ from advisor.measured.ingest.cells import (
 from advisor.measured.ingest.cells import read_table as read_file_table
 from advisor.measured.ingest.checks import misplaced_columns
 from advisor.measured.ingest.columns import MEASURED_COLUMNS, REMARKS, header_key, match_header
-from advisor.measured.ingest.result import Reject, shorten
+from advisor.measured.ingest.result import Reject, noted, shorten
 from advisor.measured.ingest.side_by_side import SIDES, side_by_side
 from advisor.measured.ingest.upload import MAX_TEXT_LOG_BYTES, MIB, Sample
 from advisor.measured.readers.base import (
@@ -95,9 +95,8 @@ def read_template(sample: Sample, used: Collection[str] = ()) -> RawRows:
         cells["notes"] = _with_remarks(table, remarks, cells.get("notes"))
     raw = RawRows("points", table.lines, cells, list(table.rejects), warnings=warnings, swaps=swaps)
     if mapped.pair is not None:
-        raw.notes.append(
-            mapped.pair.note([sample.shown.get(header, header) for header in table.header])
-        )
+        headers = [sample.shown.get(header, header) for header in table.header]
+        raw.note("pair", **mapped.pair.facts(headers))
         raw.prefill |= mapped.pair.said
     return raw
 
@@ -169,9 +168,6 @@ def read_engine_steps(sample: Sample) -> RawRows:
         )
     raw.cells = cells
     raw.lines = table.lines[usable]
-    raw.notes.append(
-        "steps of a real engine with random weights; docs/profiling.md says what its columns are"
-    )
     return raw
 
 
@@ -229,7 +225,7 @@ def read_records(sample: Sample) -> RawRows:
         "points", lines, from_records(records, list(maps.values())), rejects, warnings=warnings
     )
     if pair is not None:
-        raw.notes.append(pair.note(names))
+        raw.note("pair", **pair.facts(names))
         raw.prefill |= pair.said
         if pair.metric is not None and "metric" not in raw.cells:
             raw.constant("metric", pair.metric, "(fields)")
@@ -313,13 +309,8 @@ def read_sweep(sample: Sample) -> RawRows:
     for name, value in (("op", "moe"), ("engine", "advisor.profiling"), ("tp", 1), ("ep", 1)):
         raw.constant(name, value)
     others = int((~layers).sum())
-    raw.notes.append(
-        "latency is the median over rounds; the device is named in the meta.yaml beside the file"
-    )
     if others:
-        raw.notes.append(
-            f"{others} rows of other operations were left out: only MoE layers become kernel rows"
-        )
+        raw.note("other_operations", n=others)
     return raw
 
 
@@ -364,7 +355,7 @@ def read_table(sample: Sample) -> RawRows:
     )
     if "latency_s" not in cells and bare is not None:
         cells["latency_s"] = Cells(table.columns[bare], table.header[bare], _MS)
-        notes.append("latency read as milliseconds, the unit of this table layout")
+        notes.append(noted("latency_in_ms"))
     raw = RawRows("kernels", table.lines, cells, list(table.rejects), notes=notes, swaps=swaps)
     raw.warnings += mapped.warnings
     if "op" not in cells:
@@ -436,9 +427,6 @@ def read_log(sample: Sample) -> RawRows:
         raw.prefill["tp"] = int(tensor_parallel)
     if arguments.get("dtype") not in (None, "auto"):
         raw.prefill["dtype"] = arguments["dtype"]
-    raw.notes.append(
-        "num_tokens is the printed batch size; the log states neither the layer's shape nor the GPU"
-    )
     return raw
 
 

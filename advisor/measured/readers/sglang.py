@@ -11,6 +11,7 @@ import pandas as pd
 
 from advisor.catalog.engines import engines
 from advisor.measured.ingest.cells import Cells
+from advisor.measured.ingest.result import rows_noted
 from advisor.measured.ingest.upload import Sample
 from advisor.measured.readers.base import (
     Format,
@@ -57,7 +58,7 @@ def read_serving(sample: Sample) -> RawRows:
     raw.notes += medians_note(records)
     speculation = [speculation_of(record.get("server_info")) for record in records]
     if any(settings.get("drafter") == "mtp" for settings in speculation):
-        raw.notes.append(MTP_AS_EAGLE)
+        raw.note("mtp_as_eagle")
     for name in ("draft_tokens_k", "draft_structure", "drafter"):
         cells[name] = Cells([settings.get(name) for settings in speculation], "server_info")
     cells["accepted_length"] = Cells(
@@ -97,10 +98,6 @@ def positive_or_none(value: Any) -> Any:
     return value
 
 
-MTP_AS_EAGLE = (
-    "drafter mtp: SGLang runs a model's own MTP module as EAGLE (or NEXTN), and the file names no "
-    "draft checkpoint but the model itself or a NextN copy"
-)
 _OWN_HEADS = frozenset({"NEXTN", "FROZEN_KV_MTP"})
 WITHOUT_STEPS = frozenset({"NGRAM", "DFLASH", "DSPARK"})
 """Algorithms whose length is `speculative_num_draft_tokens` alone; SGLang sets a block drafter's
@@ -202,7 +199,7 @@ def _plain(record: dict[str, Any]) -> int | None:
     return value if isinstance(value, int) else None
 
 
-def _finish_one_batch(frame: pd.DataFrame) -> list[str]:
+def _finish_one_batch(frame: pd.DataFrame, raw: RawRows) -> None:
     """Time per output token: the decode step itself, else (latency - first token) / (output -
     1)."""
     step = floats(frame, "step_time_s")
@@ -215,12 +212,7 @@ def _finish_one_batch(frame: pd.DataFrame) -> list[str]:
         )
     frame["tpot_s"] = np.where(np.isnan(step), per_token, step)
     mark_same_run(frame)
-    if np.isnan(step).any():
-        return [
-            "tpot_s computed as (latency - first token) / (output length - 1), for a batch that "
-            "runs to its end"
-        ]
-    return []
+    raw.notes += rows_noted(time_from_latency=np.isnan(step))
 
 
 # SGLang bench_speculative JSONL: step time and acceptance by batch and draft shape, with its own
@@ -242,10 +234,6 @@ def read_speculative(sample: Sample) -> RawRows:
     cells["draft_structure"] = Cells([_structure(record) for record in records], "topk")
     lengths = [None if record.get("steps") == 0 else record.get("acc_length") for record in records]
     cells["accepted_length"] = Cells(lengths, "acc_length")
-    raw.notes.append(
-        "step_time_s is the tool's 20th percentile of a whole round: drafting and verification "
-        "together"
-    )
     return raw
 
 
@@ -257,16 +245,12 @@ def _structure(record: dict[str, Any]) -> str | None:
     return f"tree;topk={topk};verify={verified}" if topk > 1 else f"chain;verify={verified}"
 
 
-def _finish_speculative(frame: pd.DataFrame) -> list[str]:
+def _finish_speculative(frame: pd.DataFrame, _raw: RawRows) -> None:
     speed = floats(frame, "_speed")
     positive = speed > 0
     frame["tpot_s"] = np.where(positive, 1.0 / np.where(positive, speed, 1.0), np.nan)
     frame["output_tok_per_s"] = floats(frame, "batch_size") * np.where(positive, speed, np.nan)
     mark_same_run(frame)
-    return [
-        "tpot_s is 1 / speed, and output_tok_per_s is speed x batch: the tool's speed is per "
-        "request"
-    ]
 
 
 # SpecForge's benchmarks of EAGLE heads on SGLang: bench_model_speedup (JSON lines) and bench_eagle3
@@ -317,7 +301,11 @@ def read_specforge(sample: Sample) -> RawRows:
         lines = tuple(range(1, len(runs) + 1))
         sample = replace(sample, records=tuple(runs), lines=lines)
     raw, records = raw_points(
-        sample, _SPECFORGE_MAPS, mark_same_run, engine="sglang", batch_kind="max_concurrency"
+        sample,
+        _SPECFORGE_MAPS,
+        lambda frame, _: mark_same_run(frame),
+        engine="sglang",
+        batch_kind="max_concurrency",
     )
     drafting = [bool(record.get("steps")) for record in records]
     lengths = [
@@ -329,11 +317,6 @@ def read_specforge(sample: Sample) -> RawRows:
     raw.cells["accepted_length"] = Cells(lengths, "acc_length")
     raw.cells["draft_structure"] = Cells([_structure(record) for record in records], "topk")
     raw.cells["drafter"] = Cells(["eagle3" if drafts else None for drafts in drafting], "steps")
-    raw.notes.append("drafter eagle3: the tool starts every server that drafts with EAGLE3")
-    raw.notes.append(
-        "the tool's rate includes prefill, and its clients do not stream: it gives no time per "
-        "token"
-    )
     return raw
 
 

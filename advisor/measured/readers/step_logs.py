@@ -32,7 +32,6 @@ from advisor.measured.readers.base import (
     RawRows,
     field_maps,
     from_records,
-    model_cells,
 )
 from advisor.measured.readers.sglang import speculation_of
 from advisor.prediction import AdvisorError
@@ -48,7 +47,7 @@ Step = tuple[float, ...]
 @dataclass
 class _Log:
     """Decoding steps of a log by Key, what the server says of itself, and how many lines were left
-    out and why."""
+    out by kind of note."""
 
     steps: dict[Key, list[Step]] = field(default_factory=dict)
     said: dict[str, Any] = field(default_factory=dict)
@@ -57,7 +56,7 @@ class _Log:
 
 @dataclass(frozen=True)
 class _Server:
-    """How one server writes its steps, and what is said of the rows that they make."""
+    """How one server writes its steps."""
 
     engine: str
     unit: str
@@ -68,7 +67,6 @@ class _Server:
     """What fewer than `least` are of, in a refusal."""
     model: str
     """Its own name of the model's field."""
-    note: str
     remedy: str
     maps: tuple[FieldMap, ...]
     lines: Callable[[str], _Log]
@@ -92,26 +90,28 @@ class _Server:
             for key, steps in log.steps.items()
             if key not in usable
         ]
-        left_out_text = ", ".join(
-            f"{counted(count, self.unit)} {why}" for why, count in log.left_out.items()
-        )
         if not usable:
+            left_out = ", ".join(
+                f"{counted(count, self.unit)} {why.removeprefix('left_').replace('_', ' ')}"
+                for why, count in log.left_out.items()
+            )
             raise AdvisorError(
                 f"{sample.name}: no batch has {self.least} {self.unit}s of decoding alone "
-                f"({left_out_text or f'too few {self.unit}s'}); send the log of a longer run at a "
+                f"({left_out or f'too few {self.unit}s'}); send the log of a longer run at a "
                 f"steady load{self.remedy}"
             )
         records = [self.row(key, steps, log.said) for key, steps in usable.items()]
         lines = np.array([steps[0][0] for steps in usable.values()], dtype=np.int64)
         raw = RawRows("points", lines, from_records(records, self.maps), rejects)
-        raw.cells["model_id"], notes = model_cells(records, (self.model,))
+        raw.name_models(records, self.model)
         for column, value in (
             ("engine", self.engine),
             ("batch_kind", "batch"),
             ("prompts_cached", 1),
         ):
             raw.constant(column, value)
-        raw.notes += [*notes, self.note, *([f"left out: {left_out_text}"] if left_out_text else [])]
+        for why, count in log.left_out.items():
+            raw.note(why, left=(count, self.unit))
         return raw
 
 
@@ -174,11 +174,11 @@ def _vllm_steps(text: str) -> _Log:
 
 def _why_not(step: re.Match[str], sequences: int, tokens: int, ms: float) -> str:
     if step["dummy"] or not sequences or not ms:
-        return "idle"
+        return "left_idle"
     if int(step["prompts"]) or int(step["prompt_tokens"]):
-        return "with prompts"
+        return "left_with_prompts"
     if tokens % sequences or not sequences <= tokens <= (MAX_DRAFT_TOKENS + 1) * sequences:
-        return "whose sequences differ in K"
+        return "left_of_unequal_k"
     return ""
 
 
@@ -198,7 +198,6 @@ _VLLM = _Server(
     least=5,
     few="steps",
     model="model",
-    note="step times are medians of the engine's own log; drafts accepted are not in these lines",
     remedy="",
     maps=(
         *field_maps(batch_size="batch", draft_tokens_k="k"),
@@ -250,13 +249,9 @@ def _sglang_lines(text: str) -> _Log:
         ranks.add(rank["dp"] if rank else None)
         batch = int(step["batch"])
         rate = float(step["rate"])
-        why = (
-            "idle"
-            if not batch or not rate
-            else "after a prompt or another batch"
-            if batch != before
-            else ""
-        )
+        why = "left_after_a_prompt" if batch != before else ""
+        if not batch or not rate:
+            why = "left_idle"
         before = batch
         if why:
             log.left_out[why] += 1
@@ -294,7 +289,6 @@ _SGLANG = _Server(
     least=3,
     few="lines of decoding alone",
     model="model_path",
-    note="step times are batch x accepted length over the rate that the server's log gives",
     remedy=", or start the server with --decode-log-interval 1",
     maps=(
         *field_maps(batch_size="batch"),

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from advisor.measured.ingest.result import rows_noted
 from advisor.measured.ingest.upload import MAX_TEXT_LOG_BYTES, Sample
 from advisor.measured.readers.base import (
     MS,
@@ -25,11 +26,9 @@ from advisor.measured.readers.base import (
     from_records,
     keep_objects,
     mark_same_run,
-    model_cells,
     whole,
 )
 from advisor.prediction import AdvisorError
-from advisor.text import counted
 
 _TITLE = "= PERFORMANCE OVERVIEW"
 _BEGINS = ("= PYTORCH BACKEND", "= ENGINE DETAILS")
@@ -154,22 +153,15 @@ def _described(raw: RawRows, records: list[dict[str, Any]]) -> RawRows:
     """The rows with what holds of every report."""
     raw.constant("engine", "trtllm")
     raw.constant("batch_kind", "concurrency")
-    raw.cells["model_id"], model_notes = model_cells(records, ("model", "model_path"))
-    raw.notes += [
-        *model_notes,
-        "batch_size is the mean number of requests in flight, those in prefill among them",
-    ]
+    raw.name_models(records, "model", "model_path")
     if any("tpot_ms" not in record for record in records):
-        raw.notes.append(
-            "without --streaming the report has no time per token: its rate includes prefill"
-        )
+        raw.note("no_streaming")
     return raw
 
 
-def _finish(frame: pd.DataFrame) -> list[str]:
+def _finish(frame: pd.DataFrame, raw: RawRows) -> None:
     """GPUs, and K and accepted length from the drafts of a mean request: its rounds are output less
     accepted tokens."""
-    notes: list[str] = []
     gpus = floats(frame, "tensor_parallel") * np.nan_to_num(floats(frame, "_pp"), nan=1.0)
     known = gpus >= 1
     frame.loc[known, "gpu_count"] = gpus[known].astype(int)
@@ -181,14 +173,8 @@ def _finish(frame: pd.DataFrame) -> list[str]:
     if counts.any():
         frame.loc[counts, "accepted_length"] = length[counts]
         mark_same_run(frame)
-        notes.append(
-            f"accepted_length computed in {counted(int(counts.sum()), 'row')} as output tokens / "
-            "rounds"
-        )
-    fill_k(
-        frame, whole(np.where(np.round(k) >= 1, k, np.nan), _WHOLE), "draft tokens / rounds", notes
-    )
-    return notes
+        raw.notes += rows_noted(length_from_rounds=counts)
+    fill_k(frame, whole(np.where(np.round(k) >= 1, k, np.nan), _WHOLE), "rounds", raw)
 
 
 def detect_json(sample: Sample) -> float:

@@ -26,7 +26,6 @@ from advisor.measured.readers.base import (
     keep_objects,
     loads_of,
     medians_note,
-    model_cells,
     raw_points,
     serving_engine,
     time_fields,
@@ -159,9 +158,6 @@ _LATENCY_MAPS = (
 def read_latency(sample: Sample) -> RawRows:
     """One row per object. The output rate follows once batch and lengths are filled in."""
     raw, _ = raw_points(sample, _LATENCY_MAPS, engine="vllm", batch_kind="batch")
-    raw.notes.append(
-        "the latency is of a whole batch and includes prefill, so it gives a rate but no step time"
-    )
     return raw
 
 
@@ -177,9 +173,6 @@ _THROUGHPUT_MAPS = (
 def read_throughput(sample: Sample) -> RawRows:
     """One row per object. The output rate follows once the two lengths are filled in."""
     raw, _ = raw_points(sample, _THROUGHPUT_MAPS, engine="vllm")
-    raw.notes.append(
-        "tokens_per_second counts prompt and generated tokens; the batch is the engine's own choice"
-    )
     return raw
 
 
@@ -228,17 +221,10 @@ def read_forward(sample: Sample) -> RawRows:
         prefill,
     )
     raw.constant("engine", "vllm")
-    raw.notes.append(
-        "verify_time_s is the timed forward pass itself (median); it contains no drafting and no "
-        "sampling"
-    )
     if max(ranks, default=1) > 1 and not any(
         row["batch_kind"] == "requests_per_rank" for row in rows
     ):
-        raw.notes.append(
-            "requests are those of one data-parallel rank: where the run had any, set "
-            "batch_kind=requests_per_rank"
-        )
+        raw.note("of_one_rank")
     return raw
 
 
@@ -380,14 +366,8 @@ def read(sample: Sample) -> RawRows:
         from_records(records, _SERVE_MAPS),
         finish=finish_serve,
     )
-    raw.cells["model_id"], model_notes = model_cells(
-        records, ("model", "tokenizer", "served_model_name")
-    )
-    raw.notes += [
-        *model_notes,
-        *medians_note(records),
-        "the block is rounded to two decimals; the result file is more exact",
-    ]
+    raw.name_models(records, "model", "tokenizer", "served_model_name")
+    raw.notes += medians_note(records)
     positions = [record.get("_by_position") for record in records]
     if any(positions):
         raw.cells |= by_position(positions)

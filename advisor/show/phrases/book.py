@@ -152,6 +152,14 @@ def mix_text(design: Experts) -> str:
     return f"{design.n_active} of {design.n_experts}{shared}"
 
 
+def _differences(cells: tuple[tuple[str, str | None, str | None], ...]) -> str:
+    pieces = [
+        f"{name} ({theirs or 'not stated'}, here {ours or 'not stated'})"
+        for name, theirs, ours in cells
+    ]
+    return ", ".join(pieces)
+
+
 def _contexts(cases: tuple[tuple[int, int, int, int, float | None], ...]) -> str:
     pieces = [
         f"with {context:,} tokens at batch {batch:,} K = {k}, where this schedule's {own_k} would "
@@ -220,6 +228,11 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "lines": lambda value: counted(value, "launch line"),
     "spaced": lambda value: value.replace("_", " "),
     "requests": lambda value: str(value or "(requests at a time)"),
+    "rows": lambda value: counted(value, "row"),
+    "count": lambda pair: counted(*pair),
+    "quoted": repr,
+    "starts": lambda files: ", ".join(f"{name} from line {line}" for name, line in files),
+    "differences": _differences,
 }
 """A fact as text, by the form behind its name."""
 

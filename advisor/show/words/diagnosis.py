@@ -15,7 +15,7 @@ import pandas as pd
 from advisor.answers.advice import Advice, advise
 from advisor.answers.best_k import DraftRow
 from advisor.answers.diagnosis.diagnose import Diagnosis, Evidence, Finding
-from advisor.answers.diagnosis.facts import Run
+from advisor.answers.diagnosis.facts import UserRun
 from advisor.answers.diagnosis.physics import Change, Compared, Comparison, all_rules, remedy_values
 from advisor.answers.diagnosis.verdict import RunsOfK, Verdict, runs_by_k
 from advisor.answers.engines.config import changed_line, merged_rows
@@ -267,7 +267,7 @@ def _notes(diagnosis: Diagnosis) -> list[str]:
     ]
 
 
-def _unpredicted(run: Run) -> str:
+def _unpredicted(run: UserRun) -> str:
     facts = {"unpredicted": run.unpredicted, "refusal": run.refusal}
     return runs.BOOK.say("unpredicted", facts | {"batch": run.number("batch_size")})
 

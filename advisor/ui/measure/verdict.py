@@ -31,6 +31,7 @@ from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.show.charts.measured import before_after_chart, own_gap_chart
 from advisor.show.phrases.notes import note_text
+from advisor.show.phrases.reading import reading_texts
 from advisor.show.phrases.runs import BOOK
 from advisor.show.table import Table, matrix
 from advisor.show.words.diagnosis import DiagnosisView
@@ -372,7 +373,7 @@ def _plain_sweep(read: Measured, scenario: Scenario) -> None:
 
 def _details(read: Measured, scenario: Scenario) -> None:
     """What was derived, refused and understood; what may still be said; acceptance by position."""
-    notes = [*read.derived, *read.warnings]
+    notes = [*reading_texts(read.derived), *read.warnings]
     refused = f", {counted(read.rows_refused, 'row')} refused" if read.rows_refused else ""
     by = "" if read.sources[0].format_id in MAPPED_FORMATS else f" ({read.format_name})"
     open_ = bool(read.rows_refused) or attempt(advice_for, scenario)[0] is None
