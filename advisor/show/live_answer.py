@@ -17,7 +17,6 @@ from advisor.answers.best_k import kernel_cliffs, last_batch
 from advisor.answers.engines.config import (
     DRAFT_MODEL_PLACEHOLDER,
     one_option_a_line,
-    one_slot_a_line,
 )
 from advisor.answers.engines.export import format_note
 from advisor.answers.outcome import FLAGS, Outcome, outcome_of
@@ -181,8 +180,7 @@ def launch(advice: Advice, outcome: Outcome) -> dict[str, str]:
         return written | {"note": COMMAND.say("problem", command)}
     text = one_option_a_line(engine_launch.launch_line)
     if engine_launch.file_name:
-        file_text = one_slot_a_line(engine_launch.config_json)
-        text = f"cat > {engine_launch.file_name} <<'EOF'\n{file_text}\nEOF\n{text}"
+        text = f"{engine_launch.file_command}\n{text}"
     weights = format_note(advice.setup, name_to_serve(advice))
     notes = [
         COMMAND.say("drafter", command),

@@ -191,7 +191,7 @@ def command_k(command: str, adaptive: str, batch: int, groups: int) -> int:
 
 def terminal(answer: Drawn) -> tuple[list[tuple[str, str]], str]:
     """Figures of the answer at 100 columns, and its launch command."""
-    short = short_answer(answer.advice, (), outcome=answer.outcome)
+    short = short_answer(answer.advice, outcome=answer.outcome)
     figures = read("\n".join(short.head))
     for line in short.tail:
         figures += read(line)

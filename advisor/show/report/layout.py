@@ -56,6 +56,7 @@ from advisor.show.report.sections import (
 from advisor.show.table import Column, Table, matrix
 from advisor.show.words.answer import (
     DRAFTS,
+    TO_FILL,
     accepted_lengths,
     k_by_batch_table,
     k_by_context_table,
@@ -448,8 +449,7 @@ def _command(report: Report) -> tuple[Block, ...]:
     lines = _packed(engine.launch_line)
     if len(lines) > _LONGEST_COMMAND:
         return (Paragraph(BOOK.say("elsewhere", {"engine": name})),)
-    kinds = ("model_to_name", "drafter_to_name", "weights_to_name")
-    remarks = note_texts((note for note in engine.notes if note.kind in kinds), "bare")
+    remarks = note_texts((note for note in engine.notes if note.kind in TO_FILL), "bare")
     if engine.file_name:
         content = json.dumps(json.loads(engine.config_json))
         is_short = len(content) <= _LONGEST_FILE

@@ -7,12 +7,10 @@ Its tables too: each K at the target batch, K by batch, K by batch and context, 
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,11 +18,14 @@ import numpy as np
 from advisor.answers.advice import Advice, advice_on, answer_values
 from advisor.answers.best_k import DraftRow, KRange
 from advisor.answers.by_context import KByContext
-from advisor.answers.engines.config import DRAFT_MODEL_PLACEHOLDER, option_texts
+from advisor.answers.engines.config import (
+    DRAFT_MODEL_PLACEHOLDER,
+    one_slot_a_line,
+    option_texts,
+)
 from advisor.answers.engines.export import (
     default_served_model,
     export_scenario,
-    format_note,
     needs_draft_model,
 )
 from advisor.answers.outcome import Outcome, outcome_of
@@ -36,7 +37,7 @@ from advisor.predict.scenario import carried_text
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
 from advisor.show.phrases.answer import BOOK
-from advisor.show.phrases.notes import note_text, note_texts
+from advisor.show.phrases.notes import note_texts
 from advisor.show.phrases.schedule import CONTEXT
 from advisor.show.table import Column, Table, matrix
 from advisor.text import counted, printable, wrapped
@@ -182,7 +183,6 @@ class ShortAnswer:
 
 def short_answer(
     advice: Advice,
-    export: Sequence[str],
     width: int = WIDTH,
     after: Sequence[str] = (),
     most: float = LINES,
@@ -190,12 +190,11 @@ def short_answer(
 ) -> ShortAnswer:
     """The answer in at most so many lines of `width` characters.
 
-    export : words of the command that writes the engine's files; none from Python. after : lines
-        that end it. outcome : the record of the answer, where it is at hand.
+    after : lines that end it. outcome : the record of the answer, where it is at hand.
     """
     facts = (outcome_of(advice) if outcome is None else outcome).facts
     head = [line for text in _verdict(advice, facts) for line in wrapped(text, width)]
-    launch = launch_lines(advice, facts, export, width)
+    launch = launch_lines(advice, facts, width)
     best = advice.recommendation.n_draft
     nearest = sorted(
         advice.drafts, key=lambda row: (row.n_draft != 0, abs(row.n_draft - best))
@@ -280,18 +279,14 @@ def _reasons(facts: Mapping[str, Any], n_texts: int) -> list[str]:
     return [text for text in (by_batch, BOOK.say("change", facts), sure) if text]
 
 
-def launch_lines(
-    advice: Advice, facts: Mapping[str, Any], export: Sequence[str], width: int
-) -> list[str]:
+def launch_lines(advice: Advice, facts: Mapping[str, Any], width: int) -> list[str]:
     """The command that starts the engine with this schedule, or why there is none.
 
-    Where the engine reads the schedule from a file, the command that writes it stands below.
+    Where the engine reads the schedule from a file, the same paste writes it.
 
-    facts : of `outcome_of`. export : words of that command, to which its own options are added;
-        none from Python.
+    facts : of `outcome_of`.
     """
     scenario = advice.scenario
-    setup = advice.setup
     if why_none := BOOK.say("launch", facts):
         return wrapped(why_none, width)
     names = [engine.id for engine in export_engines()]
@@ -300,42 +295,22 @@ def launch_lines(
             f"No launch command for {facts['engine_name'] or 'this engine'}: choose --engine "
             f"{' or '.join(names)}."
         ]
-    # What stands for names that the user has to write on the line.
-    placeholders: dict[str, Any] = (
-        {"draft_model": DRAFT_MODEL_PLACEHOLDER}
-        if needs_draft_model(setup, scenario.engine)
-        else {}
-    )
-    placeholders |= {} if scenario.model_config_json is None else {"served_model": "SERVED-MODEL"}
-    try:
-        engine_export = export_scenario(
-            setup,
-            advice.to_serve,
-            scenario.engine,
-            folder=Path("out"),
-            capture=advice.decided.capture,
-            **placeholders,
-        )
-    except AdvisorError as error:
-        return wrapped(f"No launch command: {error}", width)
-    fills = [f"put yours for {' and '.join(placeholders.values())}"] if placeholders else []
-    if (weights := format_note(setup, name_to_serve(advice))) is not None:
-        fills.append(note_text(weights))
+    setup = engine_setup(advice, scenario.engine)
+    if setup.problem:
+        return wrapped(f"No launch command: {setup.problem}", width)
+    fills = note_texts((note for note in setup.notes if note.kind in TO_FILL), "short")
     fill = f" ({'; '.join(fills)})" if fills else ""
-    lines = [f"Launch{fill}:", *shell_lines(engine_export.launch_line, width)]
-    if engine_export.file_name:
-        words = [
-            word
-            for name, value in placeholders.items()
-            for word in (f"--{name.replace('_', '-')}", value)
-        ]
-        keywords = "".join(f", {name}={value!r}" for name, value in placeholders.items())
-        command = shell_lines(shlex.join([*export, "--output", "out", *words]), width)
-        lines += [
-            "with the file that this writes:",
-            *(command if export else [f"  export(answer, folder='out'{keywords})"]),
-        ]
-    return lines
+    writes = " ".join(setup.file_command.split()) if setup.file_name else ""
+    written = _broken_json(writes, width - 4) if writes else []
+    return [
+        f"Launch{fill}:",
+        *(f"  {line}" for line in written),
+        *shell_lines(setup.launch_line, width),
+    ]
+
+
+TO_FILL = ("model_to_name", "drafter_to_name", "weights_to_name")
+"""Notes on what the reader writes on the launch line."""
 
 
 def shell_lines(command: str, width: int) -> list[str]:
@@ -385,6 +360,11 @@ class EngineSetup:
     """Whether it runs several K."""
     problem: str = ""
     """The other fields are then empty."""
+
+    @property
+    def file_command(self) -> str:
+        """Shell command that writes the engine's file: its own entries on a line each."""
+        return f"echo '{one_slot_a_line(self.config_json)}' > {self.file_name}"
 
 
 def engine_setup(
