@@ -187,6 +187,7 @@ def launch(advice: Advice, outcome: Outcome) -> dict[str, str]:
         "" if weights is None else note_text(weights, "sentence"),
         *(note_text(note, "short") for note in advice.notes if note.kind == "split_blocks"),
         *COMMAND.says(("fixed", "requests"), command),
+        BOOK.say("adaptive", facts),
     ]
     note = " ".join(filter(None, notes))
     return written | {"text": text, "note": note, "hint": COMMAND.say("hint", command)}

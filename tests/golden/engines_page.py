@@ -22,6 +22,7 @@ WHEN = {
     "dspark": "DSpark's drafter",
     "context_matters": "K that differs by context",
     "split_blocks": "experts split within fp8 blocks",
+    "adaptive": "adaptive verification",
 }
 
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from advisor.answers.best_k import KRange, k_running_at
-from advisor.catalog.engines import GraphServer, load_engine
+from advisor.catalog.engines import AdaptiveRule, GraphServer, load_engine
 from advisor.physics.notes import Kind, Note
 from advisor.prediction import AdvisorError
 
@@ -39,6 +39,11 @@ class ServedModel:
     """Copies of experts in a balanced layout; None: experts in order. [-]"""
     max_running_requests: int | None = None
     fp8_kv_cache: bool = False
+
+
+class AdaptiveRange(KRange):
+    """A range whose K is drafted at every step, where the engine chooses which drafts it
+    verifies."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +102,8 @@ class ExportRequest:
     """K at the target batch, for an engine that cannot vary it; 0: that of the widest range."""
     token_budget: int = 0
     """Tokens of a step that the engine allows by itself on the accelerator; 0: not known."""
+    adaptive: AdaptiveRule | None = None
+    """By which the engine chooses what it verifies of the K of `ranges`; None: it verifies all."""
 
     @property
     def largest_graph(self) -> int | None:
@@ -240,12 +247,16 @@ def beyond_schedule(request: ExportRequest) -> list[Note]:
     return []
 
 
+def on_older_runner(method: str, parallel_drafting: bool) -> bool:
+    """Whether vLLM runs a method on Model Runner V1 alone: suffix decoding, and P-EAGLE."""
+    return method == "suffix" or (parallel_drafting and method != "dflash")
+
+
 def export_tags(request: ExportRequest) -> set[str]:
     """Tags of an export in the words of an engine's guards (`catalog.engines.GuardTag`)."""
     rows = merged_rows(request.ranges)
     drafts = any(k for _, _, k in rows)
     varies = drafts and len(rows) > 1
-    older = request.method == "suffix" or (request.parallel_drafting and request.method != "dflash")
     held = {
         "speculation": drafts,
         "table": varies and request.method != "suffix",
@@ -253,9 +264,10 @@ def export_tags(request: ExportRequest) -> set[str]:
         "data_parallel": request.served.data_parallel > 1,
         "multi_layer_eagle": request.multi_layer,
         "own_forward": request.method in OWN_FORWARD,
-        "older_runner": older,
+        "older_runner": on_older_runner(request.method, request.parallel_drafting),
         "context_matters": drafts and request.context_matters,
         "dspark": drafts and request.method == "dspark",
+        "adaptive": request.adaptive is not None,
     }
     return {tag for tag, holds in held.items() if holds}
 
@@ -266,12 +278,8 @@ def guard_notes(engine_id: str, request: ExportRequest) -> list[Note]:
     engine = load_engine(engine_id)
     notes = []
     for guard in engine.warned_of(export_tags(request), request.version):
-        kinds: dict[str, Kind] = {
-            "safe": "guard_safe",
-            "harmful": "guard_void",
-            "no_effect": "guard_void",
-        }
-        kind = kinds.get(guard.effect, "guard")
+        of_effect: Kind = "guard_safe" if guard.effect == "safe" else "guard"
+        kind: Kind = "guard_void" if guard.voids else of_effect
         facts = {"says": guard.says, "do": guard.do or None, "source": guard.source}
         notes.append(Note.of(kind, effect=guard.effect, **facts))
     if engine.reviewed is not None:

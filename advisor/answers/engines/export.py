@@ -20,18 +20,22 @@ from advisor.answers.best_k import KRange, k_running_at
 from advisor.answers.by_context import KByContext
 from advisor.answers.engines.config import (
     NEEDS_MODEL,
+    AdaptiveRange,
     Capture,
     EngineExport,
     ExportRequest,
     ServedModel,
     check_draft_model,
     guard_notes,
+    on_older_runner,
     per_rank,
 )
 from advisor.answers.engines.graphs import assumed_capture
 from advisor.answers.engines.vllm import placement_words, token_budget, vllm_speculative_config
 from advisor.catalog.engines import (
     ADMITTED,
+    AdaptiveRule,
+    Engine,
     ExportRule,
     GraphServer,
     MtpSupport,
@@ -68,7 +72,7 @@ def export_scenario(
 ) -> EngineExport:
     """Checked configuration and launch line of a scenario's schedule.
 
-    ranges : the schedule, or one range for a static K (`runtime.static_ranges`).
+    ranges : the schedule, one range for a static K (`runtime.static_ranges`), or `AdaptiveRange`.
     engine : one that has an export; may differ from the engine whose overheads the scenario
         assumes.
     served_model, draft_model : names or paths; default the Hugging Face names of the profiles,
@@ -97,10 +101,12 @@ def export_scenario(
     if max_running_requests is None:
         max_running_requests = _admitted(setup)
     server, capture = _graphs_of(setup, ranges, engine, max_running_requests, capture)
+    is_adaptive = isinstance(ranges[0], AdaptiveRange)
     request = ExportRequest(
         ranges=per_rank(ranges, setup.placement.attention_groups),
         method=method,
         served=_served(setup, model, max_running_requests),
+        adaptive=adaptive_rule(setup, engine) if is_adaptive else None,
         draft_model=default_draft_model(setup) if draft_model is None else draft_model,
         file_name=str(folder / file_name) if folder else file_name,
         parallel_drafting=setup.drafter.parallel_drafting,
@@ -124,13 +130,20 @@ def _is_multi_layer(setup: Setup, engine: str) -> bool:
     return setup.drafter.method == "mtp" and _model_type(setup) in families
 
 
+def _exported_engine(setup: Setup) -> Engine | None:
+    """The scenario's engine, where something is exported for it and it runs the drafter."""
+    engine = engine_of(setup.scenario.engine)
+    is_exported = engine is not None and engine.export is not None and _runs(setup, engine.id)
+    return engine if is_exported else None
+
+
 def fixed_k_of(setup: Setup) -> Kind | None:
     """Kind of note on why the scenario's engine runs one K at every batch.
 
     None where it switches, and where nothing is exported for it.
     """
-    engine = engine_of(setup.scenario.engine)
-    if engine is None or engine.export is None or not _runs(setup, engine.id):
+    engine = _exported_engine(setup)
+    if engine is None or engine.export is None:
         return None
     writer = import_module(f"advisor.answers.engines.{engine.export.writer}")
     groups = setup.placement.attention_groups
@@ -141,9 +154,9 @@ def fixed_k_of(setup: Setup) -> Kind | None:
 
 
 def void_notes(setup: Setup, ranges: Sequence[KRange]) -> list[Note]:
-    """Notes on a launch command that has no effect, or does harm, in its release."""
-    engine = engine_of(setup.scenario.engine)
-    if engine is None or engine.export is None or not _runs(setup, engine.id):
+    """Notes on a launch command that has no effect, does harm, or needs another release."""
+    engine = _exported_engine(setup)
+    if engine is None:
         return []
     request = ExportRequest(
         ranges=per_rank(ranges, setup.placement.attention_groups),
@@ -153,8 +166,7 @@ def void_notes(setup: Setup, ranges: Sequence[KRange]) -> list[Note]:
         multi_layer=_is_multi_layer(setup, engine.id),
         version=setup.scenario.engine_version,
     )
-    notes = guard_notes(engine.id, request)
-    return [note for note in notes if note.facts.get("effect") in ("harmful", "no_effect")]
+    return [note for note in guard_notes(engine.id, request) if note.kind == "guard_void"]
 
 
 def _admitted(setup: Setup) -> int | None:
@@ -173,7 +185,8 @@ def _graphs_of(
     """What the priced server captures, and what of it is beyond the release's own."""
     if setup.graphs is None or setup.scenario.engine != engine:
         by_itself = default_graphs(setup, engine)
-        if by_itself is None:
+        # An engine that chooses what it verifies stays within the graphs that it has.
+        if by_itself is None or isinstance(ranges[0], AdaptiveRange):
             return None, None
         return None, assumed_capture(setup, by_itself, ranges, limit)
     return setup.graphs.server, capture
@@ -245,6 +258,41 @@ def method_for(setup: Setup, engine: str) -> str:
         "refuses the method or has no such draft model; "
         f"{' or '.join([*others, 'choose another drafter, e.g. eagle3 or ngram'])}"
     )
+
+
+def adaptive_rule(setup: Setup, engine: str) -> AdaptiveRule:
+    """Rule by which an engine verifies the scenario's drafts adaptively, in its release or the
+    reviewed one. Raises AdvisorError, with the reason, where it does not."""
+    profile = load_engine(engine)
+    reviewed = profile.reviewed.version if profile.reviewed else "0.0"
+    version = setup.scenario.engine_version if setup.scenario.engine == engine else None
+    rule = profile.adaptive_rule(version or reviewed)
+    drafter = setup.drafter
+    chip = setup.hardware.generation
+    kinds = {mixer.kind for mixer in setup.architecture.mixers}
+    no_graphs = setup.graphs is not None and setup.graphs.server.sizes == ()
+    reason = ""
+    if rule is None:
+        read = ", ".join(f"{each.since} to before {each.before}" for each in profile.adaptive)
+        reason = f"releases that do: {read}" if read else "no release does"
+    elif drafter.method not in rule.methods or on_older_runner(
+        drafter.method, drafter.parallel_drafting
+    ):
+        reason = f"it does so with {', '.join(rule.methods)} alone"
+    elif no_graphs or setup.costs.between_graphs_s or setup.scenario.graph_mode == "none":
+        reason = "it needs full CUDA graphs"
+    elif "linear" in kinds and _model_type(setup) not in rule.recurrent:
+        reason = "the recurrent layers of this model refuse it"
+    elif set(chip.split()).isdisjoint(
+        rule.latent_chips if kinds & {"mla", "sparse"} else rule.chips
+    ):
+        reason = f"the attention backends for {chip} refuse it"
+    if rule is None or reason:
+        raise AdvisorError(
+            f"{profile.name} {version or reviewed} does not verify adaptively here ({reason}); "
+            "leave out --adaptive"
+        )
+    return rule
 
 
 def _mtp_support(engine: str) -> MtpSupport:

@@ -276,7 +276,7 @@ def _reasons(facts: Mapping[str, Any], n_texts: int) -> list[str]:
     """K by batch with so many of its sentences, what would change K, and how sure it is."""
     by_batch = " ".join(BOOK.says(BY_BATCH, facts)[:n_texts])
     sure = " ".join(BOOK.says(("basis", "narrow"), facts))
-    return [text for text in (by_batch, BOOK.say("change", facts), sure) if text]
+    return list(filter(None, [by_batch, *BOOK.says(("change", "adaptive"), facts), sure]))
 
 
 def launch_lines(advice: Advice, facts: Mapping[str, Any], width: int) -> list[str]:
