@@ -21,12 +21,10 @@ from advisor.answers.best_k import (
     DraftRow,
     interpolate_batches,
     k_running_at,
-    last_batch,
 )
 from advisor.answers.by_length import SHORTEST, at_length, by_batch, length_now, lengths_of
-from advisor.answers.engines.adaptive import adaptive_gain
+from advisor.answers.engines.adaptive import AdaptiveGain, adaptive_gain
 from advisor.answers.engines.config import merged_rows
-from advisor.answers.engines.export import adaptive_rule
 from advisor.answers.flags import Flags
 from advisor.answers.schedule import MIN_GAIN, gain_over_doublings
 from advisor.answers.summary import (
@@ -49,13 +47,12 @@ from advisor.measured.published import (
 from advisor.physics.memory import GIB
 from advisor.predict.scenario import Distance, distance_of
 from advisor.predict.scenario_fields import POOL_FIELDS
-from advisor.prediction import AdvisorError
 
 KFrom = Literal["model", "own"]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Outcome(AdaptiveGain):
     """Facts of the main answer. None is unknown or does not apply, never zero."""
 
     batch: int
@@ -238,18 +235,6 @@ class Outcome:
     """Share of that component, or of launches and host, in the step. [0 to 1]"""
     refit_points: int | None
     """Points of the user's own that the constants were refitted to."""
-    adaptive_k: int | None
-    """K_max where the engine's release can verify adaptively here. None where it cannot, and where
-    nothing is drafted. [tokens]"""
-    adaptive_low: float | None
-    """Output rate at this batch over that of the best fixed K, less 1, where nothing is known of a
-    request. [-]"""
-    adaptive_high: float | None
-    """The same where it is known which drafts hold. [-]"""
-    adaptive_key: str | None
-    """What turns it on, as the engine spells it."""
-    adaptive_release: str | None
-    """The release: the scenario's, else the one that was reviewed."""
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -453,6 +438,8 @@ def outcome_of(
         "own_rows": OWN_ROWS,
     }
     lengths = {} if follows_own else _flip_facts(advice)
+    drafts = k and batch <= advice.setup.memory.largest_batch
+    adaptive = adaptive_gain(advice.setup, advice.curve) if drafts else AdaptiveGain()
     return Outcome(
         **draft,
         **_gain_facts(advice, tried),
@@ -464,7 +451,7 @@ def outcome_of(
         **_pool_facts(advice),
         **_batch_facts(advice),
         **_published_facts(advice),
-        **_adaptive_facts(advice),
+        **vars(adaptive),
         **own_runs,
         **engine,
     )
@@ -605,27 +592,6 @@ def _full_facts(advice: Advice, largest: int, plain_largest: int) -> dict[str, A
         "full_speedup": float(full / rate[-1, 0]),
         "cancels_from": largest + 1 + int(as_much[0]) if as_much.size else None,
     }
-
-
-def _adaptive_facts(advice: Advice) -> dict[str, Any]:
-    """What the engine gains by choosing at each step which drafts it verifies."""
-    engine = engine_of(advice.scenario.engine)
-    names = ("k", "low", "high", "key", "release")
-    nothing = dict.fromkeys([f"adaptive_{name}" for name in names], None)
-    largest = advice.setup.memory.largest_batch
-    if engine is None or engine.reviewed is None or not 0 < advice.scenario.batch_size <= largest:
-        return nothing
-    try:
-        rule = adaptive_rule(advice.setup, engine.id)
-    except AdvisorError:
-        return nothing
-    if not advice.recommendation.n_draft:
-        return nothing
-    curve = advice.curve
-    gain = adaptive_gain(curve, advice.scenario.batch_size, last_batch(advice.setup, curve))
-    version = advice.scenario.engine_version or engine.reviewed.version
-    values = (gain.k_max, gain.low, gain.high, rule.key, f"{engine.name} {version}")
-    return dict(zip(nothing, values, strict=True))
 
 
 def _batch_facts(advice: Advice) -> dict[str, Any]:

@@ -51,12 +51,20 @@ class GraphMemory(Frozen):
     many: int = Field(ge=1)
 
 
-class GraphRule(Frozen):
-    """Sizes that releases of an engine capture, where the user states none."""
+class _OfReleases(Frozen):
+    """A rule of some releases, as their source was read."""
 
     since: str = Field(pattern=r"\d+(\.\d+)+")
     before: str = Field(pattern=r"\d+(\.\d+)+")
     """First release that was not read, or has another rule."""
+    source: str = Field(min_length=3)
+    date: str = Field(pattern=r"\d{4}-\d{2}-\d{2}")
+    """Day it was read."""
+
+
+class GraphRule(_OfReleases):
+    """Sizes that releases of an engine capture, where the user states none."""
+
     counts: Literal["tokens", "requests"]
     """What a size counts: tokens of a step, or requests, whatever each of them verifies."""
     grid: tuple[tuple[int, int], ...] = Field(min_length=1)
@@ -80,9 +88,6 @@ class GraphRule(Frozen):
     of_rows: bool = True
     """Whether published runs that name the release are taken to capture so; else their recipes set
     other sizes."""
-    source: str = Field(min_length=3)
-    date: str = Field(pattern=r"\d{4}-\d{2}-\d{2}")
-    """Day it was read."""
 
 
 @dataclass(frozen=True)
@@ -445,13 +450,10 @@ class Guard(Frozen):
         return needs_later or self.effect in ("no_effect", "harmful")
 
 
-class AdaptiveRule(Frozen):
+class AdaptiveRule(_OfReleases):
     """Releases that choose at each step which drafted tokens they verify, where they are told
     to."""
 
-    since: str = Field(pattern=r"\d+(\.\d+)+")
-    before: str = Field(pattern=r"\d+(\.\d+)+")
-    """First release that was not read, or has another rule."""
     key: str = Field(pattern=r"[a-z_]+")
     """What turns it on, as the engine spells it. Off by default."""
     methods: tuple[str, ...] = Field(min_length=1)
@@ -462,9 +464,6 @@ class AdaptiveRule(Frozen):
     """The same of latent attention."""
     recurrent: tuple[str, ...]
     """Families of models with recurrent layers that take it; others with such layers do not."""
-    source: str = Field(min_length=3)
-    date: str = Field(pattern=r"\d{4}-\d{2}-\d{2}")
-    """Day it was read."""
 
 
 class Unlisted(Frozen):
@@ -665,7 +664,7 @@ def is_release(version: str) -> bool:
     return bool(_release(version))
 
 
-def _within(rule: Guard | GraphRule | AdaptiveRule, version: str) -> bool:
+def _within(rule: Guard | _OfReleases, version: str) -> bool:
     """Whether a release is from a rule's first one on and before the first that it is not of."""
     before = _release(rule.before or "9999.0")
     return _release(rule.since or "0.0") <= _release(version) < before

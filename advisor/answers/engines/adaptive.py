@@ -6,24 +6,32 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from advisor.answers.best_k import last_batch
 from advisor.answers.engines.config import AdaptiveRange
 from advisor.answers.engines.export import adaptive_rule
 from advisor.physics.acceptance import speedup
 from advisor.predict.curve import BESIDE, Curve
 from advisor.predict.setup import Setup
-from advisor.prediction import Array
+from advisor.prediction import AdvisorError, Array
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AdaptiveGain:
-    """Output rate over that of the best fixed K at one batch, less 1. [-]"""
+    """What an engine gains at one batch over the best fixed K. None where it does not verify
+    adaptively."""
 
-    k_max: int
-    """Tokens that are drafted for each request at every step."""
-    low: float
-    """Where nothing is known of a request: all verify as many."""
-    high: float
-    """Where it is known how many drafts of each request hold: only those are verified."""
+    adaptive_k: int | None = None
+    """Tokens that are drafted for each request at every step, K_max."""
+    adaptive_low: float | None = None
+    """Output rate over that of the best fixed K, less 1, where nothing is known of a request: all
+    verify as many. [-]"""
+    adaptive_high: float | None = None
+    """The same where it is known how many drafts of each request hold: only those are verified.
+    [-]"""
+    adaptive_key: str | None = None
+    """What turns it on, as the engine spells it."""
+    adaptive_release: str | None = None
+    """Engine and version for readers: the scenario's release, else the reviewed one."""
 
 
 def adaptive_ranges(
@@ -32,30 +40,45 @@ def adaptive_ranges(
     """What an engine is given to verify adaptively, up to the batch `last`. Raises AdvisorError
     where it does not.
 
-    k_max : another K than that of `adaptive_gain`. [tokens]
+    k_max : another K than that of `gains_by_k`. [tokens]
     """
     adaptive_rule(setup, engine)
     if k_max is None:
-        k_max = adaptive_gain(curve, setup.scenario.batch_size, last).k_max
+        k_max, _ = gains_by_k(curve, last)
     return (AdaptiveRange(1, last, k_max, 1.0),)
 
 
-def adaptive_gain(curve: Curve, batch_size: int, last: int) -> AdaptiveGain:
-    """Gain at a batch of the curve, with the K that gains most over all of its batches.
+def adaptive_gain(setup: Setup, curve: Curve) -> AdaptiveGain:
+    """Gain at the scenario's batch, on the scenario's engine."""
+    try:
+        rule, release = adaptive_rule(setup, setup.scenario.engine)
+    except AdvisorError:
+        return AdaptiveGain()
+    k, gains = gains_by_k(curve, last_batch(setup, curve))
+    low, high = gains[:, np.searchsorted(curve.batches, setup.scenario.batch_size)].tolist()
+    return AdaptiveGain(
+        adaptive_k=k,
+        adaptive_low=low - 1.0,
+        adaptive_high=high - 1.0,
+        adaptive_key=rule.key,
+        adaptive_release=release,
+    )
+
+
+def gains_by_k(curve: Curve, last: int) -> tuple[int, Array]:
+    """The K that gains most, and its output rates over those of the best fixed K, [2, nB]. [-]
 
     An engine that estimates for each request how far its drafts hold lies between both ends, as far
     as its estimates are right and its choice is free. That K has the largest geometric mean of both
     ends, over the batches up to `last`.
 
-    curve : from K = 0 on without a gap. batch_size : one of its batches. last : largest batch that
-        fits. [sequences] Source: docs/decisions/0047-adaptive-verification.md.
+    curve : from K = 0 on without a gap. last : largest batch that fits. [sequences]
+    Source: docs/decisions/0047-adaptive-verification.md.
     """
     ends = np.stack([_speedups(curve, k) for k in curve.drafts[1:].tolist()], axis=-1)
     gains = ends / curve.speedup.max(axis=1)[:, None]
     column = int(np.log(gains[:, curve.batches <= last]).mean(axis=(0, 1)).argmax())
-    row = int(np.searchsorted(curve.batches, batch_size))
-    low, high = (float(gain) - 1.0 for gain in gains[:, row, column])
-    return AdaptiveGain(int(curve.drafts[1 + column]), low, high)
+    return int(curve.drafts[1 + column]), gains[..., column]
 
 
 def _speedups(curve: Curve, k: int) -> Array:

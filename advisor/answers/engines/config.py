@@ -115,26 +115,30 @@ class ExportRequest:
 
 @dataclass(frozen=True)
 class EngineExport:
-    """Configuration of an engine: the JSON object, the launch line and what to know.
-
-    `config` is None where the engine runs without speculation, or with a static K on the launch
-    line only.
-
-    config_json: its text. file_name: where the launch line expects it (SGLang), or None when it is
-    passed inline. launch_line: one shell command. notes: what the engine will not do as the
-    schedule says, and what is left to fill in.
-    """
+    """Configuration of an engine: the JSON object, the launch line and what to know."""
 
     engine: str
-    config: dict[str, Any] | None
-    config_json: str
-    file_name: str | None
-    launch_line: str
-    notes: tuple[Note, ...]
+    config: dict[str, Any] | None = None
+    """None where the engine runs without speculation, or with a static K on the launch line
+    only."""
+    config_json: str = ""
+    file_name: str | None = None
+    """Where the launch line expects `config_json` (SGLang). None when it is passed inline."""
+    launch_line: str = ""
+    """One shell command."""
+    notes: tuple[Note, ...] = ()
+    """What the engine will not do as the schedule says, and what is left to fill in."""
     admitted: int | None = None
     """Requests that the launch line admits, of all attention groups; None: the engine's own."""
     switches: bool = False
     """Whether it runs several K."""
+    problem: str = ""
+    """Why there is none; the other fields are then empty."""
+
+    @property
+    def file_command(self) -> str:
+        """Shell command that writes the engine's file: its own entries on a line each."""
+        return f"echo '{one_slot_a_line(self.config_json)}' > {self.file_name}"
 
 
 def one_slot_a_line(text: str) -> str:
@@ -365,23 +369,16 @@ def _flags(text: str) -> tuple[dict[str, str], dict[str, str]]:
         raise AdvisorError(
             f"the line cannot be read as a shell would ({error}); check its quotes"
         ) from error
-    values: dict[str, str] = {}
-    written = {"--model-path": "--model-path"}
-    name = ""
-    for place, word in enumerate(words):
-        if re.match(r"--?[a-zA-Z]", word):
-            name, _, value = (
-                word.lstrip("-").replace("_", "-", word.partition("=")[0].count("_")).partition("=")
-            )
-            spelled = f"--{name}"
-            name = f"--{_SAME_AS.get(name, name)}"
-            values[name] = value
-            written[name] = spelled
-        elif name:
-            values[name] = f"{values[name]} {word}".strip()
-        elif place == 2 and words[:2] == ["vllm", "serve"]:
-            values["--model-path"] = word
-            written["--model-path"] = "model"
+    program, *options = option_groups(words)
+    is_served = program[:2] == ["vllm", "serve"] and len(program) > 2
+    values = {"--model-path": program[2]} if is_served else {}
+    written = {"--model-path": "model" if is_served else "--model-path"}
+    for option, *rest in options:
+        name, _, value = option.lstrip("-").partition("=")
+        name = name.replace("_", "-")
+        flag = f"--{_SAME_AS.get(name, name)}"
+        values[flag] = " ".join(filter(None, [value, *rest]))
+        written[flag] = f"--{name}"
     return values, written
 
 

@@ -87,8 +87,6 @@ def export_scenario(
     Raises AdvisorError when the engine cannot run the drafter, or a name is missing.
     """
     file_name = _export_rule(engine).file_name or ""
-    # The release that was reviewed where none is named.
-    version = setup.scenario.engine_version if setup.scenario.engine == engine else None
     method = method_for(setup, engine)
     model = served_model or default_served_model(setup)
     if (
@@ -98,20 +96,17 @@ def export_scenario(
     ):
         check_draft_model(method, None, needed=True)
     target_batch = min(setup.scenario.batch_size, ranges[-1].batch_end)
-    if max_running_requests is None:
-        max_running_requests = _admitted(setup)
-    server, capture = _graphs_of(setup, ranges, engine, max_running_requests, capture)
+    max_running_requests = max_running_requests or _admitted(setup)
     is_adaptive = isinstance(ranges[0], AdaptiveRange)
-    request = ExportRequest(
-        ranges=per_rank(ranges, setup.placement.attention_groups),
-        method=method,
+    adaptive = adaptive_rule(setup, engine)[0] if is_adaptive else None
+    draft_model = default_draft_model(setup) if draft_model is None else draft_model
+    server, capture = _graphs_of(setup, ranges, engine, max_running_requests, capture)
+    request = replace(
+        _request(setup, ranges, engine),
         served=_served(setup, model, max_running_requests),
-        adaptive=adaptive_rule(setup, engine) if is_adaptive else None,
-        draft_model=default_draft_model(setup) if draft_model is None else draft_model,
+        adaptive=adaptive,
+        draft_model=draft_model,
         file_name=str(folder / file_name) if folder else file_name,
-        parallel_drafting=setup.drafter.parallel_drafting,
-        multi_layer=_is_multi_layer(setup, engine),
-        version=version,
         context_matters=contexts is not None and contexts.matters,
         server=server,
         capture=capture,
@@ -123,6 +118,19 @@ def export_scenario(
     if contexts is not None and contexts.matters:
         notes.append(Note.of("k_by_context", **contexts.facts))
     return replace(export, notes=ranked(notes))
+
+
+def _request(setup: Setup, ranges: Sequence[KRange], engine: str) -> ExportRequest:
+    """What an export's guards go by."""
+    return ExportRequest(
+        ranges=per_rank(ranges, setup.placement.attention_groups),
+        method=setup.drafter.method,
+        served=_served(setup, "", None),
+        parallel_drafting=setup.drafter.parallel_drafting,
+        multi_layer=_is_multi_layer(setup, engine),
+        # The release that was reviewed where none is named.
+        version=setup.scenario.engine_version if setup.scenario.engine == engine else None,
+    )
 
 
 def _is_multi_layer(setup: Setup, engine: str) -> bool:
@@ -158,14 +166,7 @@ def void_notes(setup: Setup, ranges: Sequence[KRange]) -> list[Note]:
     engine = _exported_engine(setup)
     if engine is None:
         return []
-    request = ExportRequest(
-        ranges=per_rank(ranges, setup.placement.attention_groups),
-        method=setup.drafter.method,
-        served=_served(setup, "", None),
-        parallel_drafting=setup.drafter.parallel_drafting,
-        multi_layer=_is_multi_layer(setup, engine.id),
-        version=setup.scenario.engine_version,
-    )
+    request = _request(setup, ranges, engine.id)
     return [note for note in guard_notes(engine.id, request) if note.kind == "guard_void"]
 
 
@@ -211,10 +212,11 @@ def export_engine_config(engine: str, request: ExportRequest) -> EngineExport:
     """The checked configuration of one engine, by its writer. Raises AdvisorError when it cannot
     run the method."""
     rule = _export_rule(engine)
-    methods = dict.fromkeys(method for profile in export_engines() for method in profile.methods)
+    methods = load_engine(engine).methods
     if request.method not in methods:
         raise AdvisorError(
-            f"drafting method {request.method!r} is unknown; choose one of {', '.join(methods)}"
+            f"{load_engine(engine).name} has no drafting method {request.method!r}; choose one of "
+            f"{', '.join(methods)}"
         )
     if any(item.k_running for item in request.ranges):
         check_draft_model(request.method, request.draft_model)
@@ -260,39 +262,38 @@ def method_for(setup: Setup, engine: str) -> str:
     )
 
 
-def adaptive_rule(setup: Setup, engine: str) -> AdaptiveRule:
-    """Rule by which an engine verifies the scenario's drafts adaptively, in its release or the
-    reviewed one. Raises AdvisorError, with the reason, where it does not."""
+def adaptive_rule(setup: Setup, engine: str) -> tuple[AdaptiveRule, str]:
+    """Rule by which an engine verifies the scenario's drafts adaptively, and its release for
+    readers. Raises AdvisorError, with the reason, where it does not."""
     profile = load_engine(engine)
-    reviewed = profile.reviewed.version if profile.reviewed else "0.0"
     version = setup.scenario.engine_version if setup.scenario.engine == engine else None
-    rule = profile.adaptive_rule(version or reviewed)
+    version = version or (profile.reviewed.version if profile.reviewed else "0.0")
+    release = f"{profile.name} {version}"
     drafter = setup.drafter
-    chip = setup.hardware.generation
-    kinds = {mixer.kind for mixer in setup.architecture.mixers}
-    no_graphs = setup.graphs is not None and setup.graphs.server.sizes == ()
-    reason = ""
+    rule = profile.adaptive_rule(version)
     if rule is None:
-        read = ", ".join(f"{each.since} to before {each.before}" for each in profile.adaptive)
-        reason = f"releases that do: {read}" if read else "no release does"
-    elif drafter.method not in rule.methods or on_older_runner(
-        drafter.method, drafter.parallel_drafting
-    ):
-        reason = f"it does so with {', '.join(rule.methods)} alone"
-    elif no_graphs or setup.costs.between_graphs_s or setup.scenario.graph_mode == "none":
-        reason = "it needs full CUDA graphs"
-    elif "linear" in kinds and _model_type(setup) not in rule.recurrent:
-        reason = "the recurrent layers of this model refuse it"
-    elif set(chip.split()).isdisjoint(
-        rule.latent_chips if kinds & {"mla", "sparse"} else rule.chips
-    ):
-        reason = f"the attention backends for {chip} refuse it"
-    if rule is None or reason:
+        read = " and ".join(f"{each.since} to before {each.before}" for each in profile.adaptive)
         raise AdvisorError(
-            f"{profile.name} {version or reviewed} does not verify adaptively here ({reason}); "
-            "leave out --adaptive"
+            f"{release} does not verify adaptively; releases of it that do: {read or 'none'}"
         )
-    return rule
+    older = on_older_runner(drafter.method, drafter.parallel_drafting)
+    if older or drafter.method not in rule.methods:
+        raise AdvisorError(
+            f"{release} does not verify {drafter.name} adaptively, only drafts of "
+            f"{', '.join(rule.methods)}"
+        )
+    graphless = setup.graphs is not None and setup.graphs.server.sizes == ()
+    if graphless or setup.costs.between_graphs_s:
+        raise AdvisorError("adaptive verification needs full CUDA graphs (--graph-mode full)")
+    kinds = {mixer.kind for mixer in setup.architecture.mixers}
+    if "linear" in kinds and _model_type(setup) not in rule.recurrent:
+        raise AdvisorError(f"{release} does not verify adaptively with these recurrent layers")
+    chips = rule.latent_chips if kinds & {"mla", "sparse"} else rule.chips
+    if set(chips).isdisjoint(setup.hardware.generation.split()):
+        raise AdvisorError(
+            f"{release} does not verify adaptively on {setup.hardware.name} with this attention"
+        )
+    return rule, release
 
 
 def _mtp_support(engine: str) -> MtpSupport:
@@ -448,9 +449,6 @@ def _notes(setup: Setup, engine: str, served: str) -> list[Note]:
     return notes
 
 
-NOT_TIMED = ("suffix",)
-"""Methods that `vllm bench forward` cannot start with: it needs Model Runner V2, which has neither
-these nor EAGLE heads that draft in parallel."""
 PER_RANK = "_per_rank"
 """Ending of a case's name whose requests are one data-parallel rank's; the reader of the result
 goes by it."""
@@ -483,61 +481,51 @@ def check_commands(
     model = served_model or default_served_model(setup)
     draft = draft_model or default_draft_model(setup)
     check_draft_model(method, draft)
-    config = _synthetic_config(setup, method, n_draft, draft)
+    config = shlex.quote(_synthetic_config(setup, method, n_draft, draft))
     scenario = setup.scenario
+    groups = setup.placement.attention_groups
     served = _served(setup, model, None)
-    parallel = placement_words(served) + ["--kv-cache-dtype", "fp8"] * served.fp8_kv_cache
+    cache = ["--kv-cache-dtype", "fp8"] * served.fp8_kv_cache
+    placed = shlex.join([model, *placement_words(served), *cache])
     context = scenario.context_tokens
-    batch = -(
-        -scenario.batch_size // setup.placement.attention_groups
-    )  # both benchmark and limit count one rank
-    ending = PER_RANK if setup.placement.attention_groups > 1 else ""
+    batch = -(-scenario.batch_size // groups)  # both benchmark and limit count one rank
+    ending = PER_RANK if groups > 1 else ""
     gpus = setup.placement.gpus
-    several = ["-m", "vllm.entrypoints.cli.main", "bench", "forward"]
-    start = (
-        ["vllm", "bench", "forward"]
-        if gpus == 1
-        else ["torchrun", f"--nproc-per-node={gpus}", *several]
+    several = f"torchrun --nproc-per-node={gpus} -m vllm.entrypoints.cli.main"
+    forward = (
+        f"{'vllm' if gpus == 1 else several} bench forward --model {placed} --load-format auto "
+        "--routing real --kv-len-jitter 0"
     )
-    forward = [*start, "--model", model, *parallel, "--load-format", "auto", "--routing", "real"]
-    forward += ["--kv-len-jitter", "0"]
-    verify = [*forward, "--speculative-config", config, "--exclude-drafter"]
-    verify += ["--case", f"verify{ending}={batch}*{n_draft + 1}@{context + n_draft + 1}:{n_draft}"]
-    timed = method not in NOT_TIMED and not (setup.drafter.parallel_drafting and method != "dflash")
-    step = _command(
-        f"Verification step at K = {n_draft}, target model alone", verify, "verify_step.json"
+    plain = f"--case 'plain{ending}={batch}*1@{context + 1}' --output-json plain_step.json"
+    verify = (
+        f"--speculative-config {config} --exclude-drafter --case 'verify{ending}={batch}*"
+        f"{n_draft + 1}@{context + n_draft + 1}:{n_draft}' --output-json verify_step.json"
     )
-    server = ["vllm", "serve", model, *parallel, "--max-num-seqs", str(batch)]
-    load = ["vllm", "bench", "serve", "--model", model, "--dataset-name", "random"]
-    load += [
-        "--random-input-len",
-        str(max(1, context - OUTPUT_TOKENS // 2)),
-        "--random-output-len",
-        str(OUTPUT_TOKENS),
-    ]
-    load += ["--ignore-eos", "--max-concurrency", str(scenario.batch_size)]
-    load += [
-        "--num-prompts",
-        str(REQUESTS_PER_SLOT * scenario.batch_size),
-        "--save-result",
-        "--result-filename",
-    ]
-    plain = [*forward, "--case", f"plain{ending}={batch}*1@{context + 1}"]
+    server = f"vllm serve {placed} --max-num-seqs {batch}"
+    load = (
+        f"vllm bench serve --model {shlex.quote(model)} --dataset-name random --random-input-len "
+        f"{max(1, context - OUTPUT_TOKENS // 2)} --random-output-len {OUTPUT_TOKENS} --ignore-eos "
+        f"--max-concurrency {scenario.batch_size} --num-prompts "
+        f"{REQUESTS_PER_SLOT * scenario.batch_size} --save-result --result-filename"
+    )
+    # It needs Model Runner V2.
+    timed = not on_older_runner(method, setup.drafter.parallel_drafting)
     return (
-        _command("Plain decode step", plain, "plain_step.json"),
-        *([step] if timed else []),
-        CheckCommand("Server without speculation", shlex.join(server)),
-        CheckCommand("Load on it", shlex.join([*load, "without_speculation.json"])),
+        CheckCommand("Plain decode step", f"{forward} {plain}"),
+        *[
+            CheckCommand(
+                f"Verification step at K = {n_draft}, target model alone", f"{forward} {verify}"
+            )
+        ]
+        * timed,
+        CheckCommand("Server without speculation", server),
+        CheckCommand("Load on it", f"{load} without_speculation.json"),
         CheckCommand(
             f"Server with K = {n_draft} and the scenario's accepted length imposed",
-            shlex.join([*server, "--speculative-config", config]),
+            f"{server} --speculative-config {config}",
         ),
-        CheckCommand("The same load on it", shlex.join([*load, "with_speculation.json"])),
+        CheckCommand("The same load on it", f"{load} with_speculation.json"),
     )
-
-
-def _command(purpose: str, words: Sequence[str], output: str) -> CheckCommand:
-    return CheckCommand(purpose, shlex.join([*words, "--output-json", output]))
 
 
 def _synthetic_config(setup: Setup, method: str, n_draft: int, draft_model: str | None) -> str:

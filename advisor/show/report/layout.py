@@ -15,7 +15,6 @@ from textwrap import shorten
 from typing import Any, TypeVar
 
 from advisor.answers.advice import Advice, component_times
-from advisor.answers.engines.config import option_texts
 from advisor.catalog.hardware import model_name
 from advisor.catalog.models import stored_format
 from advisor.measured.refit_result import Errors
@@ -61,11 +60,12 @@ from advisor.show.words.answer import (
     k_by_batch_table,
     k_by_context_table,
     place_text,
+    shell_lines,
 )
 from advisor.show.words.basis import accepted_text, correction_text
 from advisor.show.words.explain import NAMED
 from advisor.show.words.load import does_not_fit, spend_text
-from advisor.text import MERITS, printable, tier_text, wrapped
+from advisor.text import MERITS, printable, tier_text
 
 Answer = TypeVar("Answer")
 Written = TypeVar("Written")
@@ -446,7 +446,7 @@ def _command(report: Report) -> tuple[Block, ...]:
     if engine is None or engine.problem:
         return ()
     name = engine_of(asked_engine)[0]
-    lines = _packed(engine.launch_line)
+    lines = "\n".join(shell_lines(engine.launch_line, 100))
     if len(lines) > _LONGEST_COMMAND:
         return (Paragraph(BOOK.say("elsewhere", {"engine": name})),)
     remarks = note_texts((note for note in engine.notes if note.kind in TO_FILL), "bare")
@@ -455,9 +455,3 @@ def _command(report: Report) -> tuple[Block, ...]:
         is_short = len(content) <= _LONGEST_FILE
         remarks.append(f"{engine.file_name}: {content if is_short else 'in the full report'}")
     return (Code(lines, "; ".join((f"{name}, launch line", *remarks))),)
-
-
-def _packed(command: str) -> str:
-    """A shell command with as many whole options on a line as fit. A shell reads the same words."""
-    options = [option.replace(" ", "\0") for option in option_texts(command)]
-    return " \\\n  ".join(wrapped(" ".join(options), 96, "")).replace("\0", " ")

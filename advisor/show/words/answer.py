@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from advisor.answers.best_k import DraftRow, KRange
 from advisor.answers.by_context import KByContext
 from advisor.answers.engines.config import (
     DRAFT_MODEL_PLACEHOLDER,
-    one_slot_a_line,
+    EngineExport,
     option_texts,
 )
 from advisor.answers.engines.export import (
@@ -341,40 +341,14 @@ def _broken_json(text: str, width: int) -> list[str]:
     return lines
 
 
-@dataclass(frozen=True)
-class EngineSetup:
-    """Command and files with which one engine runs the schedule, or why it cannot."""
-
-    engine: str
-    launch_line: str = ""
-    config_json: str = ""
-    """The adaptive file (SGLang) or the object already on the launch line (vLLM); empty where there
-    is none."""
-    file_name: str = ""
-    warnings: tuple[str, ...] = ()
-    """`notes` in words."""
-    notes: tuple[Note, ...] = ()
-    admitted: int | None = None
-    """Requests that the launch line admits, of all attention groups; None: the engine's own."""
-    switches: bool = False
-    """Whether it runs several K."""
-    problem: str = ""
-    """The other fields are then empty."""
-
-    @property
-    def file_command(self) -> str:
-        """Shell command that writes the engine's file: its own entries on a line each."""
-        return f"echo '{one_slot_a_line(self.config_json)}' > {self.file_name}"
-
-
 def engine_setup(
     advice: Advice,
     engine: str,
     served_model: str = "",
     draft_model: str | None = None,
     contexts: KByContext | None = None,
-) -> EngineSetup:
-    """Setup of one engine that runs the schedule, or the reason it cannot, by arguments of
+) -> EngineExport:
+    """What one engine runs the schedule with, or the reason it cannot, by arguments of
     `engine_setups`."""
     served_model = served_model or printable(name_to_serve(advice))
     try:
@@ -390,24 +364,15 @@ def engine_setup(
             capture=engine_advice.decided.capture,
         )
     except AdvisorError as error:
-        return EngineSetup(engine=engine, problem=printable(str(error)))
+        return EngineExport(engine, problem=printable(str(error)))
     to_name = []
     if not _known_model(advice) and served_model == printable(advice.scenario.model_id):
         to_name.append(Note.of("model_to_name", name=served_model))
     drafts = any(part.k_running for part in engine_advice.to_serve)
     if drafts and draft == DRAFT_MODEL_PLACEHOLDER:
-        to_name.append(Note.of("drafter_to_name", name=DRAFT_MODEL_PLACEHOLDER))
-    notes = ranked([*to_name, *export.notes])
-    return EngineSetup(
-        engine=engine,
-        launch_line=export.launch_line,
-        config_json=export.config_json,
-        file_name=export.file_name or "",
-        warnings=tuple(note_texts(notes, "bare")),
-        notes=notes,
-        admitted=export.admitted,
-        switches=export.switches,
-    )
+        drafter = drafter_name(advice.setup.drafter)
+        to_name.append(Note.of("drafter_to_name", name=draft, drafter=drafter))
+    return replace(export, notes=ranked([*to_name, *export.notes]))
 
 
 def _known_model(advice: Advice) -> str:

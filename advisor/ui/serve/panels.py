@@ -316,7 +316,7 @@ def _checked(advice: Advice, launch_line: str) -> None:
         (flag.verdict, flag.flag, flag.given[:_LONGEST], flag.wanted[:_LONGEST]) for flag in flags
     ]
     show_table(matrix(("Action", "Flag", "Yours", "Recommended"), rows, "llll"))
-    for warning in setup.warnings:
+    for warning in note_texts(setup.notes, "bare"):
         st.caption(plain(f"{warning}."))
 
 
