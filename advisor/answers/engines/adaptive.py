@@ -83,20 +83,17 @@ def gains_by_k(curve: Curve, last: int) -> tuple[int, Array]:
 
 def _speedups(curve: Curve, k: int) -> Array:
     """Speedups over plain decoding of both ends that draft K tokens a step, [2, nB]. [-]"""
-    beside_s = sum((curve.round_components[name] for name in BESIDE), np.zeros(()))
+    beside_s = sum(curve.round_components[name] for name in BESIDE)
     # More may be verified than is chosen, where that is quicker.
     falling_s = (curve.round_s - beside_s)[:, k::-1]
     verify_s = np.minimum.accumulate(falling_s, axis=1)[:, ::-1]
     verified = np.arange(k + 1)
-    # Drafts that hold are verified up to their mean number, which lies between two whole ones.
-    held = np.minimum(verified, curve.accepted_length[k] - 1.0)
-    whole = held.astype(int)
-    share = held - whole
-    held_s = (1.0 - share) * verify_s[:, whole] + share * verify_s[:, np.minimum(whole + 1, k)]
-    times_s = beside_s[:, k, None] + np.stack([verify_s, held_s])
     # Drafts of a longer block may hold less often, so that K is measured below a shorter one.
     blind = np.minimum(curve.accepted_length[: k + 1], curve.accepted_length[k])
+    # Drafts that hold are verified up to their mean number, which lies between two whole ones.
+    held = np.minimum(verified, curve.accepted_length[k] - 1.0)
+    held_s = [np.interp(held, verified, times_s) for times_s in verify_s]
+    rounds_s = np.asarray(beside_s)[:, k, None] + np.stack([verify_s, held_s])
     tokens = np.stack([blind, 1.0 + held])[:, None]
-    plain_s = curve.plain_step_s[:, None]
-    prefill_s = np.broadcast_to(curve.prefill_s, curve.batches.shape)[:, None]
-    return speedup(tokens, plain_s, times_s, prefill_s).max(axis=-1)
+    prefill_s = np.reshape(curve.prefill_s, (-1, 1))
+    return speedup(tokens, curve.plain_step_s[:, None], rounds_s, prefill_s).max(axis=-1)

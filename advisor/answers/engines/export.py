@@ -276,22 +276,21 @@ def adaptive_rule(setup: Setup, engine: str) -> tuple[AdaptiveRule, str]:
         raise AdvisorError(
             f"{release} does not verify adaptively; releases of it that do: {read or 'none'}"
         )
-    older = on_older_runner(drafter.method, drafter.parallel_drafting)
-    if older or drafter.method not in rule.methods:
-        raise AdvisorError(
-            f"{release} does not verify {drafter.name} adaptively, only drafts of "
-            f"{', '.join(rule.methods)}"
-        )
-    graphless = setup.graphs is not None and setup.graphs.server.sizes == ()
-    if graphless or setup.costs.between_graphs_s:
-        raise AdvisorError("adaptive verification needs full CUDA graphs (--graph-mode full)")
     kinds = {mixer.kind for mixer in setup.architecture.mixers}
-    if "linear" in kinds and _model_type(setup) not in rule.recurrent:
-        raise AdvisorError(f"{release} does not verify adaptively with these recurrent layers")
     chips = rule.latent_chips if kinds & {"mla", "sparse"} else rule.chips
-    if set(chips).isdisjoint(setup.hardware.generation.split()):
+    graphless = setup.graphs is not None and setup.graphs.server.sizes == ()
+    if (
+        drafter.method not in rule.methods
+        or on_older_runner(drafter.method, drafter.parallel_drafting)
+        or graphless
+        or setup.costs.between_graphs_s
+        or ("linear" in kinds and _model_type(setup) not in rule.recurrent)
+        or set(chips).isdisjoint(setup.hardware.generation.split())
+    ):
         raise AdvisorError(
-            f"{release} does not verify adaptively on {setup.hardware.name} with this attention"
+            f"{release} verifies adaptively what {', '.join(rule.methods)} (not P-EAGLE) draft, "
+            f"with full CUDA graphs, on {', '.join(chips)} for this attention, and with recurrent "
+            f"layers of {', '.join(rule.recurrent) or 'no model'}; leave out --adaptive"
         )
     return rule, release
 
@@ -411,25 +410,20 @@ def write_export(
 
     comments : lines that stand above the launch line.
     """
-    files: list[tuple[Path, str]] = []
+    files: dict[Path, str] = {}
     if export.config is not None:
-        name = (
-            Path(export.file_name).name
-            if export.file_name
-            else f"{export.engine}_speculative_config.json"
-        )
-        files.append((folder / name, export.config_json + "\n"))
+        name = Path(export.file_name or f"{export.engine}_speculative_config.json").name
+        files[folder / name] = export.config_json + "\n"
     checked = "".join(f"# {text}\n" for text in comments)
-    files.append(
-        (folder / f"{export.engine}_launch.sh", f"#!/bin/sh\n{checked}exec {export.launch_line}\n")
-    )
+    launch = f"#!/bin/sh\n{checked}exec {export.launch_line}\n"
+    files[folder / f"{export.engine}_launch.sh"] = launch
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for path, text in files:
+        for path, text in files.items():
             write_whole(path, text.encode())
     except OSError as error:
         raise AdvisorError(f"cannot write to {folder}: {error.strerror or error}") from error
-    return tuple(path for path, _ in files)
+    return tuple(files)
 
 
 def _notes(setup: Setup, engine: str, served: str) -> list[Note]:

@@ -7,7 +7,6 @@ it, what to run.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from operator import itemgetter
@@ -59,8 +58,8 @@ from advisor.show.words.answer import (
     accepted_lengths,
     k_by_batch_table,
     k_by_context_table,
+    paste_lines,
     place_text,
-    shell_lines,
 )
 from advisor.show.words.basis import accepted_text, correction_text
 from advisor.show.words.explain import NAMED
@@ -341,9 +340,6 @@ def _band(low: float, high: float) -> str:
 
 _LONGEST_COMMAND = 900
 """Characters of a launch line that fit the page; a longer one is in the full report. [-]"""
-_LONGEST_FILE = 250
-"""Characters of an engine's file that stand beside its launch line; a longer one is in the full
-report. [-]"""
 _LONGEST_LINK = 400
 """Characters of a link that fits it; a longer one is in the full report. [-]"""
 _MOST_WARNINGS = 2
@@ -446,12 +442,8 @@ def _command(report: Report) -> tuple[Block, ...]:
     if engine is None or engine.problem:
         return ()
     name = engine_of(asked_engine)[0]
-    lines = "\n".join(shell_lines(engine.launch_line, 100))
+    lines = "\n".join(paste_lines(engine, 100))
     if len(lines) > _LONGEST_COMMAND:
         return (Paragraph(BOOK.say("elsewhere", {"engine": name})),)
     remarks = note_texts((note for note in engine.notes if note.kind in TO_FILL), "bare")
-    if engine.file_name:
-        content = json.dumps(json.loads(engine.config_json))
-        is_short = len(content) <= _LONGEST_FILE
-        remarks.append(f"{engine.file_name}: {content if is_short else 'in the full report'}")
     return (Code(lines, "; ".join((f"{name}, launch line", *remarks))),)

@@ -300,13 +300,15 @@ def launch_lines(advice: Advice, facts: Mapping[str, Any], width: int) -> list[s
         return wrapped(f"No launch command: {setup.problem}", width)
     fills = note_texts((note for note in setup.notes if note.kind in TO_FILL), "short")
     fill = f" ({'; '.join(fills)})" if fills else ""
+    return [f"Launch{fill}:", *paste_lines(setup, width)]
+
+
+def paste_lines(setup: EngineExport, width: int) -> list[str]:
+    """Lines of at most `width` to paste into a shell, indented: they write the engine's file, where
+    it has one, and start it."""
     writes = " ".join(setup.file_command.split()) if setup.file_name else ""
-    written = _broken_json(writes, width - 4) if writes else []
-    return [
-        f"Launch{fill}:",
-        *(f"  {line}" for line in written),
-        *shell_lines(setup.launch_line, width),
-    ]
+    written = [f"  {line}" for line in _broken_json(writes, width - 4) if line]
+    return [*written, *shell_lines(setup.launch_line, width)]
 
 
 TO_FILL = ("model_to_name", "drafter_to_name", "weights_to_name")
