@@ -284,8 +284,8 @@ def page(answer: Drawn) -> tuple[list[tuple[str, str]], int | None]:
     figures = read(f"{command['title']}.") + read(command["note"])
     if not command["text"]:
         return figures, None
-    heredoc = re.match(r"cat > \S+ <<'EOF'\n(.*?)\nEOF\n(.*)", command["text"], re.DOTALL)
-    adaptive, text = heredoc.groups() if heredoc else ("", command["text"])
+    echo = re.match(r"echo '(.*?)' > \S+\n(.*)", command["text"], re.DOTALL)
+    adaptive, text = echo.groups() if echo else ("", command["text"])
     return figures, command_k(text, adaptive, answer.outcome.batch, groups_of(answer))
 
 

@@ -229,8 +229,11 @@ def document_of(report: Report) -> dict[str, Any]:
     }
     validation = report.validation
     engine_values = [
-        vars(engine) | {"warnings": note_texts(engine.notes, "bare")} for engine in report.engines
+        {**vars(engine), "warnings": note_texts(engine.notes, "bare")} for engine in report.engines
     ]
+    for values in engine_values:
+        values |= {"file_name": values["file_name"] or ""}
+        del values["config"]
     use = {
         "engines": engine_values,
         "check_commands": report.checks,
