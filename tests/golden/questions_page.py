@@ -157,7 +157,7 @@ GROUPS: dict[str, tuple[Question, ...]] = {
         ),
         Question(
             "vLLM can choose at each step what it verifies: do I still need a K?",
-            "advise deepseek-v4-pro --gpus 8xB300 --drafter dspark --batch 64",
+            "advise deepseek-v4-pro --gpus 8xB300 --drafter dspark --batch 64 -v",
             ("vLLM 0.33.0 can choose",),
         ),
         Question(

@@ -323,10 +323,9 @@ PHRASES = (
     Phrase(
         "adaptive",
         "adaptive",
-        "{adaptive_release} can choose at each step which drafts it verifies ({adaptive_key}, off "
-        "by default): {adaptive_low:signed_pct} to {adaptive_high:signed_pct} against the best "
-        "fixed K, by how well it tells which will hold. Give it K = {adaptive_k}; no other K is "
-        "then needed (export --adaptive).",
+        "{adaptive_release} can choose at each step what it verifies ({adaptive_key}): "
+        "{adaptive_low:signed_pct} to {adaptive_high:signed_pct} over the best fixed K. K = "
+        "{adaptive_k} at most then serves every batch (export --adaptive).",
     ),
     Phrase("peak", "undrafted", "Without a drafter the speedup is 1 at every batch."),
     Phrase(

@@ -154,17 +154,17 @@ _SHORTEN = (
     (99, 99, 99, 99),
     (99, 2, 99, 99),
     (7, 2, 99, 99),
-    (5, 2, 99, 99),
-    (5, 1, 99, 99),
+    (7, 2, 3, 99),
+    (5, 2, 3, 99),
+    (5, 1, 3, 99),
     (5, 1, 1, 99),
-    (4, 1, 1, 99),
     (3, 1, 1, 99),
     (2, 1, 1, 99),
     (2, 1, 1, 0),
     (2, 0, 1, 0),
 )
-"""What is kept, tried until an answer is short enough: rows of K, warnings, sentences on K by
-batch, lines after it."""
+"""What is kept, tried until an answer is short enough: rows of K, warnings, sentences on K by batch
+(beyond its own, on adaptive verification), lines after it."""
 
 
 @dataclass(frozen=True)
@@ -276,7 +276,8 @@ def _reasons(facts: Mapping[str, Any], n_texts: int) -> list[str]:
     """K by batch with so many of its sentences, what would change K, and how sure it is."""
     by_batch = " ".join(BOOK.says(BY_BATCH, facts)[:n_texts])
     sure = " ".join(BOOK.says(("basis", "narrow"), facts))
-    return list(filter(None, [by_batch, *BOOK.says(("change", "adaptive"), facts), sure]))
+    adaptive = BOOK.say("adaptive", facts) if n_texts > len(BY_BATCH) else ""
+    return list(filter(None, [by_batch, BOOK.say("change", facts), adaptive, sure]))
 
 
 def launch_lines(advice: Advice, facts: Mapping[str, Any], width: int) -> list[str]:
