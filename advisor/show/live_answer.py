@@ -17,7 +17,7 @@ from advisor.answers.best_k import kernel_cliffs, last_batch
 from advisor.answers.engines.config import EngineExport, one_option_a_line
 from advisor.answers.outcome import FLAGS, Outcome, outcome_of
 from advisor.answers.own_gap import own_schedule
-from advisor.catalog.engines import engines
+from advisor.catalog.engines import engine_of
 from advisor.catalog.hardware import hardware_name
 from advisor.physics import laws
 from advisor.physics.components import GROUPS
@@ -162,14 +162,12 @@ def launch(advice: Advice, outcome: Outcome) -> dict[str, str]:
 
     A file that the engine loads is written by the same paste.
     """
-    engine, is_written = engine_of(advice.scenario.engine)
+    engine = engine_label(advice.scenario.engine)
     facts = outcome.facts
     written = {"engine": engine, "text": "", "title": BOOK.say("launch_title", facts)}
     if outcome.batch > outcome.largest:
         note = BOOK.say("launch", facts)
         return written | {"note": note, "title": BOOK.say("headline", facts)}
-    if not is_written:
-        return written | {"note": COMMAND.say("unwritten", {})}
     engine_launch = engine_setup(advice, advice.scenario.engine)
     command = _command_facts(advice, outcome, engine_launch) | {"engine_name": engine}
     if engine_launch.problem:
@@ -211,10 +209,10 @@ PAGE_PHRASES = [
 ]
 
 
-def engine_of(engine_id: str) -> tuple[str, bool]:
-    """Name of an engine, and whether a launch line is written for it."""
-    engine = next((profile for profile in engines() if profile.id == engine_id), None)
-    return ("another engine", False) if engine is None else (engine.name, engine.export is not None)
+def engine_label(engine_id: str) -> str:
+    """Name of an engine for readers."""
+    profile = engine_of(engine_id)
+    return "another engine" if profile is None else profile.name
 
 
 def _wider(advice: Advice, outcome: Outcome) -> str | None:

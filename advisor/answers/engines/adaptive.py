@@ -17,7 +17,7 @@ from advisor.prediction import AdvisorError, Array
 
 @dataclass(frozen=True, kw_only=True)
 class AdaptiveGain:
-    """What an engine gains at one batch over the best fixed K. None where it does not verify
+    """Gain of an engine at one batch over the best fixed K. None where it does not verify
     adaptively."""
 
     adaptive_k: int | None = None
@@ -37,8 +37,8 @@ class AdaptiveGain:
 def adaptive_ranges(
     setup: Setup, engine: str, curve: Curve, last: int, k_max: int | None = None
 ) -> tuple[AdaptiveRange, ...]:
-    """What an engine is given to verify adaptively, up to the batch `last`. Raises AdvisorError
-    where it does not.
+    """Range that an engine verifies adaptively, up to the batch `last`. Raises AdvisorError where
+    it does not.
 
     k_max : another K than that of `gains_by_k`. [tokens]
     """

@@ -224,10 +224,13 @@ def export_engine_config(engine: str, request: ExportRequest) -> EngineExport:
 
 
 def _export_rule(engine: str) -> ExportRule:
-    rules = {profile.id: profile.export for profile in export_engines()}
-    if rule := rules.get(engine):
-        return rule
-    raise AdvisorError(f"there is no export for engine {engine!r}; choose {' or '.join(rules)}")
+    profile = engine_of(engine)
+    if profile is not None and profile.export is not None:
+        return profile.export
+    names = " or ".join(each.id for each in export_engines())
+    raise AdvisorError(
+        f"no command is written for {profile.name if profile else 'another engine'}; choose {names}"
+    )
 
 
 def method_for(setup: Setup, engine: str) -> str:
@@ -318,9 +321,11 @@ def _model_type(setup: Setup) -> str:
 
 def _runs(setup: Setup, engine: str) -> bool:
     drafter = setup.drafter
-    profile = load_engine(engine)
-    return drafter.method in profile.methods and (
-        profile.parallel_drafting or not drafter.parallel_drafting
+    profile = engine_of(engine)
+    return (
+        profile is not None
+        and drafter.method in profile.methods
+        and (profile.parallel_drafting or not drafter.parallel_drafting)
     )
 
 

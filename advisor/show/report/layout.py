@@ -20,7 +20,7 @@ from advisor.measured.refit_result import Errors
 from advisor.physics.bands import SIMULATED
 from advisor.predict.curve import curve_rows
 from advisor.prediction import Constant
-from advisor.show.live_answer import engine_of
+from advisor.show.live_answer import engine_label
 from advisor.show.phrases.book import FORMS
 from advisor.show.phrases.book import two_digits as digits
 from advisor.show.phrases.notes import note_texts
@@ -350,7 +350,7 @@ _LONGEST_LINE = 300
 
 def brief_title(report: Report) -> str:
     """The answer and the engine it holds for."""
-    engine = engine_of(report.scenario.engine)[0]
+    engine = engine_label(report.scenario.engine)
     return f"{model_name(report.scenario.model_id)}, {engine}: {report.say('headline')}"
 
 
@@ -384,7 +384,7 @@ def _in_short(report: Report) -> str:
     advice = report.advice
     place = (
         f"{' '.join(place_text(advice))}, {_weights(advice)}, "
-        f"{engine_of(report.scenario.engine)[0]}."
+        f"{engine_label(report.scenario.engine)}."
     )
     do = BOOK.say("own", {"decided": report.decided})
     texts = (
@@ -441,7 +441,7 @@ def _command(report: Report) -> tuple[Block, ...]:
     engine = next((each for each in report.engines if each.engine == asked_engine), None)
     if engine is None or engine.problem:
         return ()
-    name = engine_of(asked_engine)[0]
+    name = engine_label(asked_engine)
     lines = "\n".join(paste_lines(engine, 100))
     if len(lines) > _LONGEST_COMMAND:
         return (Paragraph(BOOK.say("elsewhere", {"engine": name})),)

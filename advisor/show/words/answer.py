@@ -29,7 +29,6 @@ from advisor.answers.engines.export import (
     needs_draft_model,
 )
 from advisor.answers.outcome import Outcome, outcome_of
-from advisor.catalog.engines import export_engines
 from advisor.catalog.hardware import drafter_name, hardware_name, model_name, shape_label
 from advisor.physics.acceptance import Acceptance
 from advisor.physics.notes import Note, Rank, ranked
@@ -287,16 +286,9 @@ def launch_lines(advice: Advice, facts: Mapping[str, Any], width: int) -> list[s
 
     facts : of `outcome_of`.
     """
-    scenario = advice.scenario
     if why_none := BOOK.say("launch", facts):
         return wrapped(why_none, width)
-    names = [engine.id for engine in export_engines()]
-    if scenario.engine not in names:
-        return [
-            f"No launch command for {facts['engine_name'] or 'this engine'}: choose --engine "
-            f"{' or '.join(names)}."
-        ]
-    setup = engine_setup(advice, scenario.engine)
+    setup = engine_setup(advice, advice.scenario.engine)
     if setup.problem:
         return wrapped(f"No launch command: {setup.problem}", width)
     fills = note_texts((note for note in setup.notes if note.kind in TO_FILL), "short")
@@ -305,8 +297,10 @@ def launch_lines(advice: Advice, facts: Mapping[str, Any], width: int) -> list[s
 
 
 def paste_lines(setup: EngineExport, width: int) -> list[str]:
-    """Lines of at most `width` to paste into a shell, indented: they write the engine's file, where
-    it has one, and start it."""
+    """Lines of at most `width` to paste into a shell, indented.
+
+    They write the engine's file, where it has one, and start it.
+    """
     writes = " ".join(setup.file_command.split()) if setup.file_name else ""
     written = [f"  {line}" for line in _broken_json(writes, width - 4) if line]
     return [*written, *shell_lines(setup.launch_line, width)]
@@ -351,8 +345,10 @@ def engine_setup(
     draft_model: str | None = None,
     contexts: KByContext | None = None,
 ) -> EngineExport:
-    """What one engine runs the schedule with, or the reason it cannot, by arguments of
-    `engine_setups`."""
+    """Command and files with which one engine runs the schedule, or the reason it cannot.
+
+    served_model, draft_model : as of `engine_setups`.
+    """
     served_model = served_model or printable(name_to_serve(advice))
     try:
         draft = draft_to_name(advice, engine, draft_model)
