@@ -70,7 +70,7 @@ def test_a_hostile_model_name_stays_one_shell_word() -> None:
     )
 
 
-@pytest.mark.parametrize("engine", ["trtllm", "other", ""])
+@pytest.mark.parametrize("engine", ["trtllm", "other"])
 def test_engines_without_an_export_are_refused(engine: str) -> None:
     with pytest.raises(AdvisorError, match="choose vllm or sglang"):
         export_scenario(load_setup(EAGLE), RANGES, engine, draft_model="a/b")
