@@ -304,9 +304,9 @@ def _advice(decided: RuntimeSchedule, to_serve: tuple[KRange, ...]) -> Advice:
         curve_k=int(curve.drafts[drafting]),
         notes=ranked(
             (
+                *(void_notes(setup, to_serve) if fits else ()),
                 *_notes(setup, curve, row, rows, table=len(to_serve) > 1),
                 *decided.notes,
-                *void_notes(setup, to_serve),
             )
         ),
     )

@@ -23,9 +23,10 @@ from advisor.answers.best_k import (
     k_running_at,
 )
 from advisor.answers.by_length import SHORTEST, at_length, by_batch, length_now, lengths_of
+from advisor.answers.engines.adaptive import AdaptiveGain, adaptive_gain
 from advisor.answers.engines.config import merged_rows
 from advisor.answers.flags import Flags
-from advisor.answers.schedule import gain_over_doublings
+from advisor.answers.schedule import MIN_GAIN, gain_over_doublings
 from advisor.answers.summary import (
     OWN_ROWS,
     borrowed_from,
@@ -34,7 +35,7 @@ from advisor.answers.summary import (
     stated_k,
     stored_curve,
 )
-from advisor.catalog.engines import engines
+from advisor.catalog.engines import engine_of
 from advisor.catalog.hardware import drafter_name
 from advisor.measured.published import (
     PublishedRun,
@@ -51,7 +52,7 @@ KFrom = Literal["model", "own"]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Outcome(AdaptiveGain):
     """Facts of the main answer. None is unknown or does not apply, never zero."""
 
     batch: int
@@ -260,6 +261,7 @@ FLAGS: Flags = {
     "has_weights": ("drafter_gib", ">", 0.0),
     "prefix": ("prefix_tokens", "known", None),
     "filled": ("full_speedup", "known", None),
+    "adaptive": ("adaptive_high", ">=", MIN_GAIN),
     "cancels": ("cancels_from", "known", None),
     "weights_fill": ("weights_fill", "==", True),
     "wider": ("wider_gpus", "known", None),
@@ -417,9 +419,10 @@ def outcome_of(
         "served": merged_rows(advice.to_serve),
         "n_k": len(advice.drafts),
     }
+    profile = engine_of(scenario.engine)
     engine: dict[str, Any] = {
         "engine": scenario.engine,
-        "engine_name": _engine_name(scenario.engine),
+        "engine_name": None if profile is None else profile.name,
         "kernels_of": advice.setup.costs.kernels_of or None,
         "experts_kernels": None if moe is None else advice.setup.costs.routed.because,
         "bound": answer.bound.kind,
@@ -435,6 +438,8 @@ def outcome_of(
         "own_rows": OWN_ROWS,
     }
     lengths = {} if follows_own else _flip_facts(advice)
+    drafts = k and batch <= advice.setup.memory.largest_batch
+    adaptive = adaptive_gain(advice.setup, advice.curve) if drafts else AdaptiveGain()
     return Outcome(
         **draft,
         **_gain_facts(advice, tried),
@@ -446,6 +451,7 @@ def outcome_of(
         **_pool_facts(advice),
         **_batch_facts(advice),
         **_published_facts(advice),
+        **vars(adaptive),
         **own_runs,
         **engine,
     )
@@ -522,10 +528,6 @@ def _flip_facts(advice: Advice) -> dict[str, Any]:
     if above is not None:
         facts |= {"above_length": above.accepted_length, "above_k": above.k_after}
     return facts
-
-
-def _engine_name(engine_id: str) -> str | None:
-    return next((profile.name for profile in engines() if profile.id == engine_id), None)
 
 
 def _limit_facts(advice: Advice) -> dict[str, Any]:

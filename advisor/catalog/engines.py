@@ -51,12 +51,20 @@ class GraphMemory(Frozen):
     many: int = Field(ge=1)
 
 
-class GraphRule(Frozen):
-    """Sizes that releases of an engine capture, where the user states none."""
+class _OfReleases(Frozen):
+    """A rule of some releases, as their source was read."""
 
     since: str = Field(pattern=r"\d+(\.\d+)+")
     before: str = Field(pattern=r"\d+(\.\d+)+")
     """First release that was not read, or has another rule."""
+    source: str = Field(min_length=3)
+    date: str = Field(pattern=r"\d{4}-\d{2}-\d{2}")
+    """Day it was read."""
+
+
+class GraphRule(_OfReleases):
+    """Sizes that releases of an engine capture, where the user states none."""
+
     counts: Literal["tokens", "requests"]
     """What a size counts: tokens of a step, or requests, whatever each of them verifies."""
     grid: tuple[tuple[int, int], ...] = Field(min_length=1)
@@ -80,9 +88,6 @@ class GraphRule(Frozen):
     of_rows: bool = True
     """Whether published runs that name the release are taken to capture so; else their recipes set
     other sizes."""
-    source: str = Field(min_length=3)
-    date: str = Field(pattern=r"\d{4}-\d{2}-\d{2}")
-    """Day it was read."""
 
 
 @dataclass(frozen=True)
@@ -401,11 +406,13 @@ GuardTag = Literal[
     "context_matters",
     "dspark",
     "split_blocks",
+    "adaptive",
 ]
 """What an export may be: it drafts at all; K varies by batch; K = 0 is in the table; more than one
 data-parallel rank (of SGLang's attention, too); MTP modules drafted by a worker each; a drafter
 with a forward pass of its own; a method that vLLM runs on its older model runner; another context
-has another K; DSpark's drafter; experts split within the blocks of their weights."""
+has another K; DSpark's drafter; experts split within the blocks of their weights; adaptive
+verification."""
 
 
 class Reviewed(Frozen):
@@ -434,10 +441,29 @@ class Guard(Frozen):
 
     def concerns(self, version: str) -> bool:
         """Whether a release is within its range."""
-        release = _release(version)
-        since = _release(self.since or "0.0")
-        before = _release(self.before or "9999.0")
-        return since <= release < before
+        return _within(self, version)
+
+    @property
+    def voids(self) -> bool:
+        """Whether the export has no effect, does harm, or needs a later release."""
+        needs_later = self.effect == "unknown" and self.before is not None
+        return needs_later or self.effect in ("no_effect", "harmful")
+
+
+class AdaptiveRule(_OfReleases):
+    """Releases that choose at each step which drafted tokens they verify, where they are told
+    to."""
+
+    key: str = Field(pattern=r"[a-z_]+")
+    """What turns it on, as the engine spells it. Off by default."""
+    methods: tuple[str, ...] = Field(min_length=1)
+    """Drafting methods, by their names in vLLM."""
+    chips: tuple[str, ...] = Field(min_length=1)
+    """Chips with an attention backend that takes it."""
+    latent_chips: tuple[str, ...] = Field(min_length=1)
+    """The same of latent attention."""
+    recurrent: tuple[str, ...]
+    """Families of models with recurrent layers that take it; others with such layers do not."""
 
 
 class Unlisted(Frozen):
@@ -522,6 +548,8 @@ class Engine(Frozen):
     guards: tuple[Guard, ...] = ()
     graphs: tuple[GraphRule, ...] = ()
     """What its releases capture in CUDA graphs, oldest first; empty: not looked up."""
+    adaptive: tuple[AdaptiveRule, ...] = ()
+    """Where it verifies adaptively, oldest first; empty: it does not."""
     vendors: tuple[str, ...] = ()
     """Vendors whose accelerators it runs on, as in profiles/hardware; empty: not looked up."""
     unlisted: tuple[Unlisted, ...] = ()
@@ -546,15 +574,11 @@ class Engine(Frozen):
 
     def graph_rule(self, version: str) -> GraphRule | None:
         """Rule of what a release captures in CUDA graphs. None where that was not read."""
-        release = _release(version)
-        return next(
-            (
-                rule
-                for rule in self.graphs
-                if _release(rule.since) <= release < _release(rule.before)
-            ),
-            None,
-        )
+        return next((rule for rule in self.graphs if _within(rule, version)), None)
+
+    def adaptive_rule(self, version: str) -> AdaptiveRule | None:
+        """Rule by which a release verifies adaptively. None where it does not."""
+        return next((rule for rule in self.adaptive if _within(rule, version)), None)
 
     def unlisted_on(self, weight_format: str, generation: str) -> Unlisted | None:
         """Reason why a weight format is in doubt on a generation of accelerators, or None."""
@@ -638,6 +662,12 @@ def engine_called(text: str, forks: bool = False) -> Engine | None:
 def is_release(version: str) -> bool:
     """Whether a text starts as a release number does, `0.33.0` or `v0.14.1.dev3`."""
     return bool(_release(version))
+
+
+def _within(rule: Guard | _OfReleases, version: str) -> bool:
+    """Whether a release is from a rule's first one on and before the first that it is not of."""
+    before = _release(rule.before or "9999.0")
+    return _release(rule.since or "0.0") <= _release(version) < before
 
 
 def _release(version: str) -> tuple[int, ...]:

@@ -3,7 +3,6 @@ of it was made."""
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from math import inf
 from pathlib import Path
@@ -16,7 +15,7 @@ from advisor.answers.advice import advise as advise_scenario
 from advisor.answers.best_k import range_values
 from advisor.answers.outcome import Outcome, outcome_of
 from advisor.answers.summary import on_more_gpus
-from advisor.cli import as_called, program
+from advisor.cli import as_called
 from advisor.cli import output as out
 from advisor.cli.asked import ScenarioCommand, typed_words
 from advisor.predict.curve import curve_rows
@@ -107,10 +106,9 @@ def advise(
     if out.text_width() < out.WIDTH and len(steps) > 1:
         steps.popitem()  # there is room for one
     onward = [] if verbose else out.next_lines(steps)
-    export = [*shlex.split(program()), "export", *typed_words()]
     most = inf if verbose else LINES
     outcome = outcome_of(advice)
-    answer = short_answer(advice, export, out.text_width(), onward[1:], most, outcome)
+    answer = short_answer(advice, out.text_width(), onward[1:], most, outcome)
     click.echo("\n".join(answer.head))
     out.print_table(Table(DRAFTS, advice.drafts) if verbose else answer.table)
     click.echo(as_called("\n".join(answer.tail)))

@@ -11,6 +11,7 @@ import click
 from advisor.answers.best_k import costs_of, range_values
 from advisor.answers.by_batch import BatchHistogram, RuntimeSchedule, ServeChoice, schedule_for
 from advisor.answers.by_context import contexts_from_text
+from advisor.answers.engines.adaptive import adaptive_ranges
 from advisor.answers.engines.config import DRAFT_MODEL_PLACEHOLDER
 from advisor.answers.engines.export import export_scenario, needs_draft_model, write_export
 from advisor.answers.simulation.compare import (
@@ -109,6 +110,11 @@ def export_words(setup: Setup, scenario: list[str]) -> list[str]:
     help="K by batch even where one K is enough, or the batch should not draft.",
 )
 @click.option(
+    "--adaptive",
+    is_flag=True,
+    help="Let the engine choose at each step which drafts it verifies; --static-k: of that K.",
+)
+@click.option(
     "--served-model",
     help="Name or path the engine serves [default: the profile's Hugging Face name].",
 )
@@ -120,6 +126,7 @@ def export(
     output: Path,
     static_k: int | None,
     by_batch: bool,
+    adaptive: bool,
     as_json: bool,
     **launch: Any,  # the options that export_scenario takes as they stand
 ) -> None:
@@ -128,19 +135,25 @@ def export(
     The engine's own rules check it.
     """
     runtime_schedule = schedule_for(scenario, choice=ServeChoice(static_k, by_batch))
+    setup = runtime_schedule.setup
     ranges = runtime_schedule.to_serve
+    is_schedule = static_k is None and not adaptive
+    if adaptive:
+        last = ranges[-1].batch_end
+        curve = runtime_schedule.curve
+        ranges = adaptive_ranges(setup, scenario.engine, curve, last, static_k)
     exported = export_scenario(
-        runtime_schedule.setup,
+        setup,
         ranges,
         scenario.engine,
         folder=output,
-        contexts=runtime_schedule.at_contexts if static_k is None else None,
+        contexts=runtime_schedule.at_contexts if is_schedule else None,
         capture=runtime_schedule.capture,
         **launch,
     )
     files = write_export(exported, output, checked_by(exported.notes))
-    setup_notes = (*runtime_schedule.setup.notes, *runtime_schedule.notes)
-    gain_texts = _said_of_export(runtime_schedule, by_batch) if static_k is None else ()
+    setup_notes = (*setup.notes, *runtime_schedule.notes)
+    gain_texts = _said_of_export(runtime_schedule, by_batch) if is_schedule else ()
     if as_json:
         out.print_json(
             {

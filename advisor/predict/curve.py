@@ -412,7 +412,7 @@ class _Timed:
         # A plain sweep knows nothing of drafting, so its factor leaves the drafter and its host
         # alone (decision 0026).
         return {
-            name: time if name in _BESIDE else time * self.factor
+            name: time if name in BESIDE else time * self.factor
             for name, time in self.by_model.items()
         }
 
@@ -430,7 +430,7 @@ class _Timed:
     def drawn(self, setup: Setup, draws: Draws) -> Array:
         """The whole time under each draw, [draws, ...]. [s]"""
         total = _drawn(setup, self.by_model, draws, self.run)
-        beside = {name: time for name, time in self.components.items() if name in _BESIDE}
+        beside = {name: time for name, time in self.components.items() if name in BESIDE}
         if not beside:
             return np.asarray(total * self.factor)
         beside_s = draw_total(beside, draws, None, None)
@@ -551,7 +551,7 @@ _BESIDE_THE_STEP = {
 """Components of a round that do not hide launches of the target's own kernels."""
 
 
-_BESIDE = ("draft", "draft_host", "round_host")
+BESIDE = ("draft", "draft_host", "round_host")
 """Components of a round that no plain step has."""
 
 

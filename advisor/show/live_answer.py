@@ -14,16 +14,11 @@ import pandas as pd
 
 from advisor.answers.advice import Advice
 from advisor.answers.best_k import kernel_cliffs, last_batch
-from advisor.answers.engines.config import (
-    DRAFT_MODEL_PLACEHOLDER,
-    one_option_a_line,
-    one_slot_a_line,
-)
-from advisor.answers.engines.export import format_note
+from advisor.answers.engines.config import EngineExport, one_option_a_line
 from advisor.answers.outcome import FLAGS, Outcome, outcome_of
 from advisor.answers.own_gap import own_schedule
-from advisor.catalog.engines import engines
-from advisor.catalog.hardware import drafter_name, hardware_name
+from advisor.catalog.engines import engine_of
+from advisor.catalog.hardware import hardware_name
 from advisor.physics import laws
 from advisor.physics.components import GROUPS
 from advisor.physics.memory import GIB
@@ -34,7 +29,7 @@ from advisor.show.answer_tables import answer_tables
 from advisor.show.phrases.answer import BOOK, PHRASES
 from advisor.show.phrases.notes import note_text, note_texts
 from advisor.show.phrases.schedule import COMMAND
-from advisor.show.words.answer import EngineSetup, engine_setup, name_to_serve
+from advisor.show.words.answer import TO_FILL, engine_setup
 from advisor.text import printable
 
 _GROWS = 1e-3
@@ -167,42 +162,35 @@ def launch(advice: Advice, outcome: Outcome) -> dict[str, str]:
 
     A file that the engine loads is written by the same paste.
     """
-    engine, is_written = engine_of(advice.scenario.engine)
+    engine = engine_label(advice.scenario.engine)
     facts = outcome.facts
     written = {"engine": engine, "text": "", "title": BOOK.say("launch_title", facts)}
     if outcome.batch > outcome.largest:
         note = BOOK.say("launch", facts)
         return written | {"note": note, "title": BOOK.say("headline", facts)}
-    if not is_written:
-        return written | {"note": COMMAND.say("unwritten", {})}
     engine_launch = engine_setup(advice, advice.scenario.engine)
     command = _command_facts(advice, outcome, engine_launch) | {"engine_name": engine}
     if engine_launch.problem:
         return written | {"note": COMMAND.say("problem", command)}
     text = one_option_a_line(engine_launch.launch_line)
     if engine_launch.file_name:
-        file_text = one_slot_a_line(engine_launch.config_json)
-        text = f"cat > {engine_launch.file_name} <<'EOF'\n{file_text}\nEOF\n{text}"
-    weights = format_note(advice.setup, name_to_serve(advice))
+        text = f"{engine_launch.file_command}\n{text}"
+    to_fill = (note for note in engine_launch.notes if note.kind in TO_FILL)
     notes = [
-        COMMAND.say("drafter", command),
-        "" if weights is None else note_text(weights, "sentence"),
+        *note_texts(to_fill, "sentence"),
         *(note_text(note, "short") for note in advice.notes if note.kind == "split_blocks"),
         *COMMAND.says(("fixed", "requests"), command),
+        BOOK.say("adaptive", facts),
     ]
     note = " ".join(filter(None, notes))
     return written | {"text": text, "note": note, "hint": COMMAND.say("hint", command)}
 
 
-def _command_facts(advice: Advice, outcome: Outcome, engine_launch: EngineSetup) -> dict[str, Any]:
+def _command_facts(advice: Advice, outcome: Outcome, engine_launch: EngineExport) -> dict[str, Any]:
     """Facts of a launch command for its notes."""
-    kinds = {note.kind for note in engine_launch.notes}
     return {
         "engine": engine_launch.engine,
         "problem": engine_launch.problem,
-        "placeholder": DRAFT_MODEL_PLACEHOLDER,
-        "names_drafter": "drafter_to_name" in kinds,
-        "drafter": drafter_name(advice.setup.drafter),
         "fixed_k": outcome.varies and bool(outcome.k) and advice.decided.fixed_k is not None,
         "admitted": engine_launch.admitted,
         "full": advice.to_serve[-1].batch_end >= advice.setup.memory.largest_batch,
@@ -221,10 +209,10 @@ PAGE_PHRASES = [
 ]
 
 
-def engine_of(engine_id: str) -> tuple[str, bool]:
-    """Name of an engine, and whether a launch line is written for it."""
-    engine = next((profile for profile in engines() if profile.id == engine_id), None)
-    return ("another engine", False) if engine is None else (engine.name, engine.export is not None)
+def engine_label(engine_id: str) -> str:
+    """Name of an engine for readers."""
+    profile = engine_of(engine_id)
+    return "another engine" if profile is None else profile.name
 
 
 def _wider(advice: Advice, outcome: Outcome) -> str | None:

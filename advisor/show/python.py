@@ -45,11 +45,11 @@ class ShownAnswer(Advice):
         return note_texts(self.notes)
 
     def __str__(self) -> str:
-        answer = short_answer(self, [])
+        answer = short_answer(self)
         return "\n".join([*answer.head, *answer.table.lines(), *answer.tail])
 
     def _repr_html_(self) -> str:
-        answer = short_answer(self, [])
+        answer = short_answer(self)
         lines = [html.escape(line) for line in answer.head if line]
         cells = answer.table.frame.to_html(index=False, border=0)
         tail = html.escape("\n".join(answer.tail[1:]))

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from advisor.answers.advice import advise
 from advisor.answers.best_k import KRange, k_at
 from advisor.answers.engines.config import (
     ExportRequest,
@@ -24,6 +25,7 @@ from advisor.answers.engines.export import (
     format_note,
     is_served_as,
     per_rank,
+    void_notes,
     write_export,
 )
 from advisor.answers.engines.vllm import token_budget, vllm_speculative_config
@@ -34,6 +36,7 @@ from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
 from advisor.show.phrases.notes import BOOK, note_text
+from advisor.show.words.answer import short_answer
 from tests.golden.engine_exports import FILE, MODEL, ONE_K, RANGES, REQUESTS, everything
 from tools.engine_code import __main__ as driver
 from tools.engine_code import sglang_side
@@ -67,7 +70,7 @@ def test_a_hostile_model_name_stays_one_shell_word() -> None:
     )
 
 
-@pytest.mark.parametrize("engine", ["trtllm", "other", ""])
+@pytest.mark.parametrize("engine", ["trtllm", "other"])
 def test_engines_without_an_export_are_refused(engine: str) -> None:
     with pytest.raises(AdvisorError, match="choose vllm or sglang"):
         export_scenario(load_setup(EAGLE), RANGES, engine, draft_model="a/b")
@@ -216,7 +219,20 @@ def test_a_release_from_before_those_looked_up_is_warned_of(version: str, warned
         )
     )
     made = export_scenario(setup, RANGES, "sglang", draft_model="a/b")
-    assert ("guard" in {note.kind for note in made.notes}) == warned
+    for notes in (made.notes, void_notes(setup, RANGES)):
+        assert any("DSPARK" in note.facts.get("says", "") for note in notes) == warned
+
+
+def test_what_voids_a_command_is_the_first_thing_said_of_an_answer_that_has_one() -> None:
+    """vLLM 0.24 to 0.32 drafts the largest K whatever the table says."""
+    asked = EAGLE.model_copy(update={"engine_version": "0.30.0", "batch_size": 64})
+    advice = advise(asked)
+    assert len(advice.to_serve) > 1
+    exported = export_scenario(advice.setup, advice.to_serve, "vllm", draft_model="a/b")
+    of_export = [note for note in exported.notes if note.kind == "guard_void"]
+    assert list(advice.notes[: len(of_export)]) == of_export
+    text = " ".join(short_answer(advice).tail)
+    assert of_export[0].facts["source"].split()[0] in text
 
 
 def test_the_renaming_of_draft_models_is_the_engines_own_code(tmp_path: Path) -> None:

@@ -191,7 +191,7 @@ def command_k(command: str, adaptive: str, batch: int, groups: int) -> int:
 
 def terminal(answer: Drawn) -> tuple[list[tuple[str, str]], str]:
     """Figures of the answer at 100 columns, and its launch command."""
-    short = short_answer(answer.advice, (), outcome=answer.outcome)
+    short = short_answer(answer.advice, outcome=answer.outcome)
     figures = read("\n".join(short.head))
     for line in short.tail:
         figures += read(line)
@@ -284,8 +284,8 @@ def page(answer: Drawn) -> tuple[list[tuple[str, str]], int | None]:
     figures = read(f"{command['title']}.") + read(command["note"])
     if not command["text"]:
         return figures, None
-    heredoc = re.match(r"cat > \S+ <<'EOF'\n(.*?)\nEOF\n(.*)", command["text"], re.DOTALL)
-    adaptive, text = heredoc.groups() if heredoc else ("", command["text"])
+    echo = re.match(r"echo '(.*?)' > \S+\n(.*)", command["text"], re.DOTALL)
+    adaptive, text = echo.groups() if echo else ("", command["text"])
     return figures, command_k(text, adaptive, answer.outcome.batch, groups_of(answer))
 
 

@@ -24,6 +24,7 @@ from advisor.catalog.models import model_ids
 from advisor.predict.curve import curve_for
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, nearest_acceptance, usual_drafter
+from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
 from advisor.show.words.answer import draft_to_name, name_to_serve
 
@@ -126,6 +127,12 @@ def table(export: EngineExport, last: int) -> list[int]:
     return [0] * last
 
 
+def sizes(setup: Setup) -> dict[int, list[int]]:
+    """Captured sizes by the tokens that a request verifies. [tokens]"""
+    assert setup.graphs is not None
+    return {q: setup.graphs.sizes(q).tolist() for q in range(1, setup.longest_step + 1)}
+
+
 def differences(advice: Advice, export: EngineExport) -> list[str]:
     """Where the server that the command starts has another answer than the one given."""
     scenario = advice.scenario
@@ -138,6 +145,8 @@ def differences(advice: Advice, export: EngineExport) -> list[str]:
         again = schedule_for(scenario.model_copy(update={"graph_sizes": largest}))
     if again.to_serve != advice.to_serve:
         wrong.append(f"K by batch {again.to_serve}, not {advice.to_serve}")
+    if sizes(again.setup) != sizes(advice.setup):
+        wrong.append(f"captured sizes {sizes(again.setup)}, not {sizes(advice.setup)}")
     if not np.array_equal(again.curve.speedup, advice.curve.speedup):
         wrong.append("speedups")
     ranges = per_rank(advice.to_serve, groups)

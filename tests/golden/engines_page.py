@@ -10,7 +10,9 @@ from advisor.physics.hardware import ComputeDtype, compute_dtype, hardware_ids, 
 from advisor.show.phrases.notes import BOOK
 
 FILE = Path(__file__).parents[2] / "docs" / "engines.md"
-_BLOCK = re.compile(r"(<!-- (guards|mtp|platforms|formats) -->\n).*?(?=<!-- end -->)", re.DOTALL)
+_BLOCK = re.compile(
+    r"(<!-- (guards|adaptive|mtp|platforms|formats) -->\n).*?(?=<!-- end -->)", re.DOTALL
+)
 WHEN = {
     "speculation": "speculation",
     "table": "a table",
@@ -22,6 +24,7 @@ WHEN = {
     "dspark": "DSpark's drafter",
     "context_matters": "K that differs by context",
     "split_blocks": "experts split within fp8 blocks",
+    "adaptive": "adaptive verification",
 }
 
 
@@ -55,6 +58,22 @@ def guards_table() -> str:
                 f"{guard.source} ({guard.date})",
             )
             lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def adaptive_table() -> str:
+    """Every rule of adaptive verification as a row."""
+    lines = [
+        "| engine | versions | turned on by | drafters | chips | latent attention on | recurrent "
+        "layers of | source |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for engine in engines():
+        for rule in engine.adaptive:
+            lists = (rule.methods, rule.chips, rule.latent_chips, rule.recurrent)
+            cells = [engine.name, f"{rule.since} to before {rule.before}", f"`{rule.key}`"]
+            cells += [", ".join(each) or "none" for each in lists]
+            lines.append("| " + " | ".join([*cells, f"{rule.source} ({rule.date})"]) + " |")
     return "\n".join(lines) + "\n"
 
 
@@ -127,6 +146,7 @@ def with_tables(text: str) -> str:
     """The page with its tables written anew."""
     tables = {
         "guards": guards_table(),
+        "adaptive": adaptive_table(),
         "mtp": mtp_table(),
         "platforms": platforms_table(),
         "formats": formats_table(),

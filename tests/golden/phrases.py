@@ -190,13 +190,18 @@ STATES: dict[str, dict[str, Any]] = {
     "borrowed in the family": {"borrowed": "gpt-oss-20b", "borrowed_from": "family"},
     "borrowed from another family": {"borrowed": "gpt-oss-20b", "borrowed_from": "drafter"},
     "borrowed from another drafter": {"borrowed": "P-EAGLE", "borrowed_from": "kind"},
-    "another drafter gained more": {
+    "published lengths, another drafter that gained more, adaptive verification": _LENGTHS
+    | {
         "other_drafter": "P-EAGLE",
         "other_n": 21,
         "other_low": 1.52,
         "other_high": 2.44,
+        "adaptive_k": 7,
+        "adaptive_low": -0.024,
+        "adaptive_high": 0.187,
+        "adaptive_key": "enable_adaptive_verification",
+        "adaptive_release": "vLLM 0.33.0",
     },
-    "published lengths": _LENGTHS,
     "one published length, of a task": _LENGTHS | {"length_n": 1, "length_task": "long_document"},
     "a length below all published": _LENGTHS | {"length_place": -1},
     "a length within those published": _LENGTHS | {"length_place": 0},

@@ -156,6 +156,11 @@ GROUPS: dict[str, tuple[Question, ...]] = {
             ("vllm serve", "--spec", "wrote", "Launch"),
         ),
         Question(
+            "vLLM can choose at each step what it verifies: do I still need a K?",
+            "advise deepseek-v4-pro --gpus 8xB300 --drafter dspark --batch 64 -v",
+            ("vLLM 0.33.0 can choose",),
+        ),
+        Question(
             "How sparse should the next model be?",
             "design --gpus 1xB200 --batch 64 --target-total 40B",
             ("Use", "Keep"),

@@ -152,7 +152,8 @@ def test_the_command_of_sglang_writes_the_file_that_it_loads(advice: Advice) -> 
     made = launch(sglang, outcome_of(sglang))
     if "--speculative-adaptive-config" in made["text"]:
         name = made["text"].split("--speculative-adaptive-config ")[1].split()[0]
-        assert made["text"].startswith(f"cat > {name} <<'EOF'\n{{")
+        assert made["text"].startswith("echo '{")
+        assert f"}}' > {name}\n" in made["text"]
     full = advise(GPT_OSS.model_copy(update={"engine": "sglang", "context_tokens": 65536}))
     assert (
         f"{full.setup.memory.largest_batch} requests: all that fit in memory"

@@ -117,13 +117,11 @@ def refused() -> Advice:
 
 def test_the_short_answer_never_leaves_out_what_blocks_or_changes_it(refused: Advice) -> None:
     assert refused.notes[0].kind == "split_blocks"
-    lines = " ".join(short_answer(refused, [], most=1).tail)
+    lines = " ".join(short_answer(refused, most=1).tail)
     assert f"warning: {note_text(refused.notes[0])}" in " ".join(lines.split())
     remarks = tuple(note for note in refused.notes if note.rank is Rank.REMARK)
     assert remarks
-    assert "warning:" not in " ".join(
-        short_answer(replace(refused, notes=remarks), [], most=1).tail
-    )
+    assert "warning:" not in " ".join(short_answer(replace(refused, notes=remarks), most=1).tail)
 
 
 def test_a_refusal_has_the_same_words_in_its_short_and_bare_forms(refused: Advice) -> None:

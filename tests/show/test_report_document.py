@@ -20,10 +20,12 @@ import pypdf
 import pytest
 
 from advisor.answers.advice import advise
+from advisor.answers.engines.config import EngineExport
 from advisor.answers.explore.changes import best_effects, next_steps
 from advisor.answers.outcome import outcome_of
 from advisor.predict.scenario import SCHEMA_VERSION, Scenario, ScenarioFile, read_scenario
 from advisor.prediction import AdvisorError
+from advisor.show.phrases.notes import note_texts
 from advisor.show.report.blocks import Code, FigureBlock, TableBlock
 from advisor.show.report.build import LIMITS, Report, build_report
 from advisor.show.report.formats import document_of, file_name, render
@@ -327,19 +329,23 @@ def test_an_engine_that_cannot_run_the_drafter_says_why(drafter: str) -> None:
     assert problems == expected.get(drafter, set())
 
 
+def texts(engine: EngineExport) -> str:
+    return " ".join(note_texts(engine.notes, "bare"))
+
+
 def test_a_launch_line_of_a_model_of_the_users_own_says_what_goes_in_for_its_name() -> None:
     own = build_report(advise(own_model("mine")), DATE)
-    assert all("your model for mine" in " ".join(e.warnings) for e in own.engines if e.launch_line)
-    assert not any("your model for" in " ".join(e.warnings) for e in report_on().engines)
+    assert all("your model for mine" in texts(e) for e in own.engines if e.launch_line)
+    assert not any("your model for" in texts(e) for e in report_on().engines)
     named = build_report(advise(own_model("mine")), DATE, served_model="/models/mine-v2")
-    assert not any("your model for" in " ".join(e.warnings) for e in named.engines)
+    assert not any("your model for" in texts(e) for e in named.engines)
 
 
 def test_a_placeholder_on_a_launch_line_is_named_and_a_given_name_replaces_it() -> None:
-    assert all("DRAFT-MODEL" in " ".join(e.warnings) for e in report_on().engines)
+    assert all("DRAFT-MODEL" in texts(e) for e in report_on().engines)
     named = build_report(advise(QWEN), DATE, draft_model="me/eagle", served_model="/models/q 3")
     for engine in named.engines:
-        assert "DRAFT-MODEL" not in engine.launch_line + " ".join(engine.warnings)
+        assert "DRAFT-MODEL" not in engine.launch_line + texts(engine)
         assert "me/eagle" in engine.launch_line
         assert "/models/q 3" in shlex.split(engine.launch_line)
 

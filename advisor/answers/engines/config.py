@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from advisor.answers.best_k import KRange, k_running_at
-from advisor.catalog.engines import GraphServer, load_engine
+from advisor.catalog.engines import AdaptiveRule, GraphServer, load_engine
 from advisor.physics.notes import Kind, Note
 from advisor.prediction import AdvisorError
 
@@ -39,6 +39,11 @@ class ServedModel:
     """Copies of experts in a balanced layout; None: experts in order. [-]"""
     max_running_requests: int | None = None
     fp8_kv_cache: bool = False
+
+
+class AdaptiveRange(KRange):
+    """A range whose K is drafted at every step, where the engine chooses which drafts it
+    verifies."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +102,8 @@ class ExportRequest:
     """K at the target batch, for an engine that cannot vary it; 0: that of the widest range."""
     token_budget: int = 0
     """Tokens of a step that the engine allows by itself on the accelerator; 0: not known."""
+    adaptive: AdaptiveRule | None = None
+    """By which the engine chooses what it verifies of the K of `ranges`; None: it verifies all."""
 
     @property
     def largest_graph(self) -> int | None:
@@ -108,26 +115,30 @@ class ExportRequest:
 
 @dataclass(frozen=True)
 class EngineExport:
-    """Configuration of an engine: the JSON object, the launch line and what to know.
-
-    `config` is None where the engine runs without speculation, or with a static K on the launch
-    line only.
-
-    config_json: its text. file_name: where the launch line expects it (SGLang), or None when it is
-    passed inline. launch_line: one shell command. notes: what the engine will not do as the
-    schedule says, and what is left to fill in.
-    """
+    """Configuration of an engine: the JSON object, the launch line and what to know."""
 
     engine: str
-    config: dict[str, Any] | None
-    config_json: str
-    file_name: str | None
-    launch_line: str
-    notes: tuple[Note, ...]
+    config: dict[str, Any] | None = None
+    """None where the engine runs without speculation, or with a static K on the launch line
+    only."""
+    config_json: str = ""
+    file_name: str | None = None
+    """Where the launch line expects `config_json` (SGLang). None when it is passed inline."""
+    launch_line: str = ""
+    """One shell command."""
+    notes: tuple[Note, ...] = ()
+    """What the engine will not do as the schedule says, and what is left to fill in."""
     admitted: int | None = None
     """Requests that the launch line admits, of all attention groups; None: the engine's own."""
     switches: bool = False
     """Whether it runs several K."""
+    problem: str = ""
+    """Why there is none; the other fields are then empty."""
+
+    @property
+    def file_command(self) -> str:
+        """Shell command that writes the engine's file: its own entries on a line each."""
+        return f"echo '{one_slot_a_line(self.config_json)}' > {self.file_name}"
 
 
 def one_slot_a_line(text: str) -> str:
@@ -240,12 +251,16 @@ def beyond_schedule(request: ExportRequest) -> list[Note]:
     return []
 
 
+def on_older_runner(method: str, parallel_drafting: bool) -> bool:
+    """Whether vLLM runs a method on Model Runner V1 alone: suffix decoding, and P-EAGLE."""
+    return method == "suffix" or (parallel_drafting and method != "dflash")
+
+
 def export_tags(request: ExportRequest) -> set[str]:
     """Tags of an export in the words of an engine's guards (`catalog.engines.GuardTag`)."""
     rows = merged_rows(request.ranges)
     drafts = any(k for _, _, k in rows)
     varies = drafts and len(rows) > 1
-    older = request.method == "suffix" or (request.parallel_drafting and request.method != "dflash")
     held = {
         "speculation": drafts,
         "table": varies and request.method != "suffix",
@@ -253,9 +268,10 @@ def export_tags(request: ExportRequest) -> set[str]:
         "data_parallel": request.served.data_parallel > 1,
         "multi_layer_eagle": request.multi_layer,
         "own_forward": request.method in OWN_FORWARD,
-        "older_runner": older,
+        "older_runner": on_older_runner(request.method, request.parallel_drafting),
         "context_matters": drafts and request.context_matters,
         "dspark": drafts and request.method == "dspark",
+        "adaptive": request.adaptive is not None,
     }
     return {tag for tag, holds in held.items() if holds}
 
@@ -266,12 +282,8 @@ def guard_notes(engine_id: str, request: ExportRequest) -> list[Note]:
     engine = load_engine(engine_id)
     notes = []
     for guard in engine.warned_of(export_tags(request), request.version):
-        kinds: dict[str, Kind] = {
-            "safe": "guard_safe",
-            "harmful": "guard_void",
-            "no_effect": "guard_void",
-        }
-        kind = kinds.get(guard.effect, "guard")
+        of_effect: Kind = "guard_safe" if guard.effect == "safe" else "guard"
+        kind: Kind = "guard_void" if guard.voids else of_effect
         facts = {"says": guard.says, "do": guard.do or None, "source": guard.source}
         notes.append(Note.of(kind, effect=guard.effect, **facts))
     if engine.reviewed is not None:
@@ -357,23 +369,16 @@ def _flags(text: str) -> tuple[dict[str, str], dict[str, str]]:
         raise AdvisorError(
             f"the line cannot be read as a shell would ({error}); check its quotes"
         ) from error
-    values: dict[str, str] = {}
-    written = {"--model-path": "--model-path"}
-    name = ""
-    for place, word in enumerate(words):
-        if re.match(r"--?[a-zA-Z]", word):
-            name, _, value = (
-                word.lstrip("-").replace("_", "-", word.partition("=")[0].count("_")).partition("=")
-            )
-            spelled = f"--{name}"
-            name = f"--{_SAME_AS.get(name, name)}"
-            values[name] = value
-            written[name] = spelled
-        elif name:
-            values[name] = f"{values[name]} {word}".strip()
-        elif place == 2 and words[:2] == ["vllm", "serve"]:
-            values["--model-path"] = word
-            written["--model-path"] = "model"
+    program, *options = option_groups(words)
+    is_served = program[:2] == ["vllm", "serve"] and len(program) > 2
+    values = {"--model-path": program[2]} if is_served else {}
+    written = {"--model-path": "model" if is_served else "--model-path"}
+    for option, *rest in options:
+        name, _, value = option.lstrip("-").partition("=")
+        name = name.replace("_", "-")
+        flag = f"--{_SAME_AS.get(name, name)}"
+        values[flag] = " ".join(filter(None, [value, *rest]))
+        written[flag] = f"--{name}"
     return values, written
 
 

@@ -20,18 +20,22 @@ from advisor.answers.best_k import KRange, k_running_at
 from advisor.answers.by_context import KByContext
 from advisor.answers.engines.config import (
     NEEDS_MODEL,
+    AdaptiveRange,
     Capture,
     EngineExport,
     ExportRequest,
     ServedModel,
     check_draft_model,
     guard_notes,
+    on_older_runner,
     per_rank,
 )
 from advisor.answers.engines.graphs import assumed_capture
 from advisor.answers.engines.vllm import placement_words, token_budget, vllm_speculative_config
 from advisor.catalog.engines import (
     ADMITTED,
+    AdaptiveRule,
+    Engine,
     ExportRule,
     GraphServer,
     MtpSupport,
@@ -68,7 +72,7 @@ def export_scenario(
 ) -> EngineExport:
     """Checked configuration and launch line of a scenario's schedule.
 
-    ranges : the schedule, or one range for a static K (`runtime.static_ranges`).
+    ranges : the schedule, one range for a static K (`runtime.static_ranges`), or `AdaptiveRange`.
     engine : one that has an export; may differ from the engine whose overheads the scenario
         assumes.
     served_model, draft_model : names or paths; default the Hugging Face names of the profiles,
@@ -83,8 +87,6 @@ def export_scenario(
     Raises AdvisorError when the engine cannot run the drafter, or a name is missing.
     """
     file_name = _export_rule(engine).file_name or ""
-    # The release that was reviewed where none is named.
-    version = setup.scenario.engine_version if setup.scenario.engine == engine else None
     method = method_for(setup, engine)
     model = served_model or default_served_model(setup)
     if (
@@ -94,18 +96,17 @@ def export_scenario(
     ):
         check_draft_model(method, None, needed=True)
     target_batch = min(setup.scenario.batch_size, ranges[-1].batch_end)
-    if max_running_requests is None:
-        max_running_requests = _admitted(setup)
+    max_running_requests = max_running_requests or _admitted(setup)
+    is_adaptive = isinstance(ranges[0], AdaptiveRange)
+    adaptive = adaptive_rule(setup, engine)[0] if is_adaptive else None
+    draft_model = default_draft_model(setup) if draft_model is None else draft_model
     server, capture = _graphs_of(setup, ranges, engine, max_running_requests, capture)
-    request = ExportRequest(
-        ranges=per_rank(ranges, setup.placement.attention_groups),
-        method=method,
+    request = replace(
+        _request(setup, ranges, engine),
         served=_served(setup, model, max_running_requests),
-        draft_model=default_draft_model(setup) if draft_model is None else draft_model,
+        adaptive=adaptive,
+        draft_model=draft_model,
         file_name=str(folder / file_name) if folder else file_name,
-        parallel_drafting=setup.drafter.parallel_drafting,
-        multi_layer=_is_multi_layer(setup, engine),
-        version=version,
         context_matters=contexts is not None and contexts.matters,
         server=server,
         capture=capture,
@@ -119,9 +120,29 @@ def export_scenario(
     return replace(export, notes=ranked(notes))
 
 
+def _request(setup: Setup, ranges: Sequence[KRange], engine: str) -> ExportRequest:
+    """What an export's guards go by."""
+    return ExportRequest(
+        ranges=per_rank(ranges, setup.placement.attention_groups),
+        method=setup.drafter.method,
+        served=_served(setup, "", None),
+        parallel_drafting=setup.drafter.parallel_drafting,
+        multi_layer=_is_multi_layer(setup, engine),
+        # The release that was reviewed where none is named.
+        version=setup.scenario.engine_version if setup.scenario.engine == engine else None,
+    )
+
+
 def _is_multi_layer(setup: Setup, engine: str) -> bool:
     families = _mtp_support(engine).multi_layer
     return setup.drafter.method == "mtp" and _model_type(setup) in families
+
+
+def _exported_engine(setup: Setup) -> Engine | None:
+    """The scenario's engine, where something is exported for it and it runs the drafter."""
+    engine = engine_of(setup.scenario.engine)
+    is_exported = engine is not None and engine.export is not None and _runs(setup, engine.id)
+    return engine if is_exported else None
 
 
 def fixed_k_of(setup: Setup) -> Kind | None:
@@ -129,8 +150,8 @@ def fixed_k_of(setup: Setup) -> Kind | None:
 
     None where it switches, and where nothing is exported for it.
     """
-    engine = engine_of(setup.scenario.engine)
-    if engine is None or engine.export is None or not _runs(setup, engine.id):
+    engine = _exported_engine(setup)
+    if engine is None or engine.export is None:
         return None
     writer = import_module(f"advisor.answers.engines.{engine.export.writer}")
     groups = setup.placement.attention_groups
@@ -141,20 +162,12 @@ def fixed_k_of(setup: Setup) -> Kind | None:
 
 
 def void_notes(setup: Setup, ranges: Sequence[KRange]) -> list[Note]:
-    """Notes on a launch command that has no effect, or does harm, in its release."""
-    engine = engine_of(setup.scenario.engine)
-    if engine is None or engine.export is None or not _runs(setup, engine.id):
+    """Notes on a launch command that has no effect, does harm, or needs another release."""
+    engine = _exported_engine(setup)
+    if engine is None:
         return []
-    request = ExportRequest(
-        ranges=per_rank(ranges, setup.placement.attention_groups),
-        method=setup.drafter.method,
-        served=_served(setup, "", None),
-        parallel_drafting=setup.drafter.parallel_drafting,
-        multi_layer=_is_multi_layer(setup, engine.id),
-        version=setup.scenario.engine_version,
-    )
-    notes = guard_notes(engine.id, request)
-    return [note for note in notes if note.facts.get("effect") in ("harmful", "no_effect")]
+    request = _request(setup, ranges, engine.id)
+    return [note for note in guard_notes(engine.id, request) if note.kind == "guard_void"]
 
 
 def _admitted(setup: Setup) -> int | None:
@@ -173,7 +186,8 @@ def _graphs_of(
     """What the priced server captures, and what of it is beyond the release's own."""
     if setup.graphs is None or setup.scenario.engine != engine:
         by_itself = default_graphs(setup, engine)
-        if by_itself is None:
+        # An engine that chooses what it verifies stays within the graphs that it has.
+        if by_itself is None or isinstance(ranges[0], AdaptiveRange):
             return None, None
         return None, assumed_capture(setup, by_itself, ranges, limit)
     return setup.graphs.server, capture
@@ -198,10 +212,11 @@ def export_engine_config(engine: str, request: ExportRequest) -> EngineExport:
     """The checked configuration of one engine, by its writer. Raises AdvisorError when it cannot
     run the method."""
     rule = _export_rule(engine)
-    methods = dict.fromkeys(method for profile in export_engines() for method in profile.methods)
+    methods = load_engine(engine).methods
     if request.method not in methods:
         raise AdvisorError(
-            f"drafting method {request.method!r} is unknown; choose one of {', '.join(methods)}"
+            f"{load_engine(engine).name} has no drafting method {request.method!r}; choose one of "
+            f"{', '.join(methods)}"
         )
     if any(item.k_running for item in request.ranges):
         check_draft_model(request.method, request.draft_model)
@@ -209,10 +224,13 @@ def export_engine_config(engine: str, request: ExportRequest) -> EngineExport:
 
 
 def _export_rule(engine: str) -> ExportRule:
-    rules = {profile.id: profile.export for profile in export_engines()}
-    if rule := rules.get(engine):
-        return rule
-    raise AdvisorError(f"there is no export for engine {engine!r}; choose {' or '.join(rules)}")
+    profile = engine_of(engine)
+    if profile is not None and profile.export is not None:
+        return profile.export
+    names = " or ".join(each.id for each in export_engines())
+    raise AdvisorError(
+        f"no command is written for {profile.name if profile else 'another engine'}; choose {names}"
+    )
 
 
 def method_for(setup: Setup, engine: str) -> str:
@@ -247,6 +265,39 @@ def method_for(setup: Setup, engine: str) -> str:
     )
 
 
+def adaptive_rule(setup: Setup, engine: str) -> tuple[AdaptiveRule, str]:
+    """Rule by which an engine verifies the scenario's drafts adaptively, and its release for
+    readers. Raises AdvisorError, with the reason, where it does not."""
+    profile = load_engine(engine)
+    version = setup.scenario.engine_version if setup.scenario.engine == engine else None
+    version = version or (profile.reviewed.version if profile.reviewed else "0.0")
+    release = f"{profile.name} {version}"
+    drafter = setup.drafter
+    rule = profile.adaptive_rule(version)
+    if rule is None:
+        read = " and ".join(f"{each.since} to before {each.before}" for each in profile.adaptive)
+        raise AdvisorError(
+            f"{release} does not verify adaptively; releases of it that do: {read or 'none'}"
+        )
+    kinds = {mixer.kind for mixer in setup.architecture.mixers}
+    chips = rule.latent_chips if kinds & {"mla", "sparse"} else rule.chips
+    graphless = setup.graphs is not None and setup.graphs.server.sizes == ()
+    if (
+        drafter.method not in rule.methods
+        or on_older_runner(drafter.method, drafter.parallel_drafting)
+        or graphless
+        or setup.costs.between_graphs_s
+        or ("linear" in kinds and _model_type(setup) not in rule.recurrent)
+        or set(chips).isdisjoint(setup.hardware.generation.split())
+    ):
+        raise AdvisorError(
+            f"{release} verifies adaptively what {', '.join(rule.methods)} (not P-EAGLE) draft, "
+            f"with full CUDA graphs, on {', '.join(chips)} for this attention, and with recurrent "
+            f"layers of {', '.join(rule.recurrent) or 'no model'}; leave out --adaptive"
+        )
+    return rule, release
+
+
 def _mtp_support(engine: str) -> MtpSupport:
     return load_engine(engine).mtp or MtpSupport(source="not looked up")
 
@@ -270,9 +321,11 @@ def _model_type(setup: Setup) -> str:
 
 def _runs(setup: Setup, engine: str) -> bool:
     drafter = setup.drafter
-    profile = load_engine(engine)
-    return drafter.method in profile.methods and (
-        profile.parallel_drafting or not drafter.parallel_drafting
+    profile = engine_of(engine)
+    return (
+        profile is not None
+        and drafter.method in profile.methods
+        and (profile.parallel_drafting or not drafter.parallel_drafting)
     )
 
 
@@ -362,25 +415,20 @@ def write_export(
 
     comments : lines that stand above the launch line.
     """
-    files: list[tuple[Path, str]] = []
+    files: dict[Path, str] = {}
     if export.config is not None:
-        name = (
-            Path(export.file_name).name
-            if export.file_name
-            else f"{export.engine}_speculative_config.json"
-        )
-        files.append((folder / name, export.config_json + "\n"))
+        name = Path(export.file_name or f"{export.engine}_speculative_config.json").name
+        files[folder / name] = export.config_json + "\n"
     checked = "".join(f"# {text}\n" for text in comments)
-    files.append(
-        (folder / f"{export.engine}_launch.sh", f"#!/bin/sh\n{checked}exec {export.launch_line}\n")
-    )
+    launch = f"#!/bin/sh\n{checked}exec {export.launch_line}\n"
+    files[folder / f"{export.engine}_launch.sh"] = launch
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for path, text in files:
+        for path, text in files.items():
             write_whole(path, text.encode())
     except OSError as error:
         raise AdvisorError(f"cannot write to {folder}: {error.strerror or error}") from error
-    return tuple(path for path, _ in files)
+    return tuple(files)
 
 
 def _notes(setup: Setup, engine: str, served: str) -> list[Note]:
@@ -400,9 +448,6 @@ def _notes(setup: Setup, engine: str, served: str) -> list[Note]:
     return notes
 
 
-NOT_TIMED = ("suffix",)
-"""Methods that `vllm bench forward` cannot start with: it needs Model Runner V2, which has neither
-these nor EAGLE heads that draft in parallel."""
 PER_RANK = "_per_rank"
 """Ending of a case's name whose requests are one data-parallel rank's; the reader of the result
 goes by it."""
@@ -435,61 +480,51 @@ def check_commands(
     model = served_model or default_served_model(setup)
     draft = draft_model or default_draft_model(setup)
     check_draft_model(method, draft)
-    config = _synthetic_config(setup, method, n_draft, draft)
+    config = shlex.quote(_synthetic_config(setup, method, n_draft, draft))
     scenario = setup.scenario
+    groups = setup.placement.attention_groups
     served = _served(setup, model, None)
-    parallel = placement_words(served) + ["--kv-cache-dtype", "fp8"] * served.fp8_kv_cache
+    cache = ["--kv-cache-dtype", "fp8"] * served.fp8_kv_cache
+    placed = shlex.join([model, *placement_words(served), *cache])
     context = scenario.context_tokens
-    batch = -(
-        -scenario.batch_size // setup.placement.attention_groups
-    )  # both benchmark and limit count one rank
-    ending = PER_RANK if setup.placement.attention_groups > 1 else ""
+    batch = -(-scenario.batch_size // groups)  # both benchmark and limit count one rank
+    ending = PER_RANK if groups > 1 else ""
     gpus = setup.placement.gpus
-    several = ["-m", "vllm.entrypoints.cli.main", "bench", "forward"]
-    start = (
-        ["vllm", "bench", "forward"]
-        if gpus == 1
-        else ["torchrun", f"--nproc-per-node={gpus}", *several]
+    several = f"torchrun --nproc-per-node={gpus} -m vllm.entrypoints.cli.main"
+    forward = (
+        f"{'vllm' if gpus == 1 else several} bench forward --model {placed} --load-format auto "
+        "--routing real --kv-len-jitter 0"
     )
-    forward = [*start, "--model", model, *parallel, "--load-format", "auto", "--routing", "real"]
-    forward += ["--kv-len-jitter", "0"]
-    verify = [*forward, "--speculative-config", config, "--exclude-drafter"]
-    verify += ["--case", f"verify{ending}={batch}*{n_draft + 1}@{context + n_draft + 1}:{n_draft}"]
-    timed = method not in NOT_TIMED and not (setup.drafter.parallel_drafting and method != "dflash")
-    step = _command(
-        f"Verification step at K = {n_draft}, target model alone", verify, "verify_step.json"
+    plain = f"--case 'plain{ending}={batch}*1@{context + 1}' --output-json plain_step.json"
+    verify = (
+        f"--speculative-config {config} --exclude-drafter --case 'verify{ending}={batch}*"
+        f"{n_draft + 1}@{context + n_draft + 1}:{n_draft}' --output-json verify_step.json"
     )
-    server = ["vllm", "serve", model, *parallel, "--max-num-seqs", str(batch)]
-    load = ["vllm", "bench", "serve", "--model", model, "--dataset-name", "random"]
-    load += [
-        "--random-input-len",
-        str(max(1, context - OUTPUT_TOKENS // 2)),
-        "--random-output-len",
-        str(OUTPUT_TOKENS),
-    ]
-    load += ["--ignore-eos", "--max-concurrency", str(scenario.batch_size)]
-    load += [
-        "--num-prompts",
-        str(REQUESTS_PER_SLOT * scenario.batch_size),
-        "--save-result",
-        "--result-filename",
-    ]
-    plain = [*forward, "--case", f"plain{ending}={batch}*1@{context + 1}"]
+    server = f"vllm serve {placed} --max-num-seqs {batch}"
+    load = (
+        f"vllm bench serve --model {shlex.quote(model)} --dataset-name random --random-input-len "
+        f"{max(1, context - OUTPUT_TOKENS // 2)} --random-output-len {OUTPUT_TOKENS} --ignore-eos "
+        f"--max-concurrency {scenario.batch_size} --num-prompts "
+        f"{REQUESTS_PER_SLOT * scenario.batch_size} --save-result --result-filename"
+    )
+    # It needs Model Runner V2.
+    timed = not on_older_runner(method, setup.drafter.parallel_drafting)
     return (
-        _command("Plain decode step", plain, "plain_step.json"),
-        *([step] if timed else []),
-        CheckCommand("Server without speculation", shlex.join(server)),
-        CheckCommand("Load on it", shlex.join([*load, "without_speculation.json"])),
+        CheckCommand("Plain decode step", f"{forward} {plain}"),
+        *[
+            CheckCommand(
+                f"Verification step at K = {n_draft}, target model alone", f"{forward} {verify}"
+            )
+        ]
+        * timed,
+        CheckCommand("Server without speculation", server),
+        CheckCommand("Load on it", f"{load} without_speculation.json"),
         CheckCommand(
             f"Server with K = {n_draft} and the scenario's accepted length imposed",
-            shlex.join([*server, "--speculative-config", config]),
+            f"{server} --speculative-config {config}",
         ),
-        CheckCommand("The same load on it", shlex.join([*load, "with_speculation.json"])),
+        CheckCommand("The same load on it", f"{load} with_speculation.json"),
     )
-
-
-def _command(purpose: str, words: Sequence[str], output: str) -> CheckCommand:
-    return CheckCommand(purpose, shlex.join([*words, "--output-json", output]))
 
 
 def _synthetic_config(setup: Setup, method: str, n_draft: int, draft_model: str | None) -> str:

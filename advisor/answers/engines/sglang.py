@@ -20,7 +20,6 @@ from advisor.answers.engines.config import (
 )
 from advisor.catalog.engines import load_engine
 from advisor.physics.notes import Kind, Note, ranked
-from advisor.prediction import AdvisorError
 
 ADAPTIVE_METHODS = ("eagle3", "eagle", "mtp")
 """Methods whose K SGLang varies."""
@@ -34,13 +33,10 @@ def fixed_k(method: str, data_parallel: int, multi_layer: bool = False) -> Kind 
 
 
 def export(request: ExportRequest) -> EngineExport:
-    """The checked adaptive file and a launch line that points to it. Raises AdvisorError for a
-    method it has not."""
+    """The checked adaptive file and a launch line that points to it."""
     ranges = request.ranges
     method = request.method
     served = request.served
-    if method not in load_engine("sglang").methods:
-        raise AdvisorError(f"SGLang has no {method} drafter; choose ngram, or export for vLLM")
     rows = merged_rows(ranges)
     notes = beyond_schedule(request)
     words = _placement(served, method)
@@ -97,15 +93,8 @@ def _graph_words(request: ExportRequest) -> list[str]:
 def _placement(served: ServedModel, method: str) -> list[str]:
     # SGLang's tp-size counts all ranks; data-parallel attention splits them into dp-size groups.
     ranks = str(served.tensor_parallel * served.data_parallel)
-    words = [
-        "python",
-        "-m",
-        "sglang.launch_server",
-        "--model-path",
-        served.model,
-        "--tp-size",
-        ranks,
-    ]
+    words = ["python", "-m", "sglang.launch_server", "--model-path"]
+    words += [served.model, "--tp-size", ranks]
     if served.data_parallel > 1:
         words += ["--dp-size", str(served.data_parallel), "--enable-dp-attention"]
         if method == "dspark":
@@ -123,18 +112,15 @@ def _speculation(method: str, draft_model: str | None, k: int) -> list[str]:
     words = ["--speculative-algorithm", load_engine("sglang").methods[method]]
     if draft_model is not None:
         words += ["--speculative-draft-model-path", draft_model]
-    if method == "ngram":
-        # Verified tokens per sequence: K drafts and the last emitted token. Breadth 1 keeps the
-        # drafts a chain.
-        return [
-            *words,
-            "--speculative-num-draft-tokens",
-            str(k + 1),
-            "--speculative-ngram-max-bfs-breadth",
-            "1",
-        ]
-    if method == "dspark":
-        return [*words, "--speculative-dspark-block-size", str(k)]
-    if method != "dflash":
-        words += ["--speculative-num-steps", str(k), "--speculative-eagle-topk", "1"]
-    return [*words, "--speculative-num-draft-tokens", str(k + 1)]
+    # Verified tokens per sequence: K drafts and the last emitted token.
+    verified = {"num-draft-tokens": k + 1}
+    of_method = {
+        # Breadth 1 keeps the drafts a chain.
+        "ngram": verified | {"ngram-max-bfs-breadth": 1},
+        "dspark": {"dspark-block-size": k},
+        "dflash": verified,
+    }
+    in_turn = {"num-steps": k, "eagle-topk": 1} | verified
+    for name, value in of_method.get(method, in_turn).items():
+        words += [f"--speculative-{name}", str(value)]
+    return words

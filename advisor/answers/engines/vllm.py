@@ -89,6 +89,8 @@ def export(request: ExportRequest) -> EngineExport:
     notes += _token_budget(request, config, words)
     if request.capture is not None:
         notes.append(request.capture.note)
+    if request.adaptive is not None:
+        config[request.adaptive.key] = True
     notes += guard_notes("vllm", request)
     text = json.dumps(config, separators=(",", ":"))
     line = shlex.join([*words, "--speculative-config", text])

@@ -320,6 +320,13 @@ PHRASES = (
     Phrase("change_off", "off_later", ", below {off_length:x2} (no drafts)"),
     Phrase("change_above", "above below", " or above {above_length:x2} (K = {above_k})"),
     Phrase("change_above", "above", "above {above_length:x2} (K = {above_k})"),
+    Phrase(
+        "adaptive",
+        "adaptive",
+        "{adaptive_release} can choose at each step what it verifies ({adaptive_key}): "
+        "{adaptive_low:signed_pct} to {adaptive_high:signed_pct} over the best fixed K. K = "
+        "{adaptive_k} at most then serves every batch (export --adaptive).",
+    ),
     Phrase("peak", "undrafted", "Without a drafter the speedup is 1 at every batch."),
     Phrase(
         "peak",
@@ -442,6 +449,7 @@ BOOK = Book(PHRASES, FACTS, FLAGS)
 SLOTS = (
     *("headline", "range", "assumed", "time", "slow", "alternative", "memory"),
     *("published", "published_runs", "other_drafter", "borrowed"),
-    *("pool", "schedule", "pays", "admit", "change", "basis", "narrow", "launch"),
+    *("pool", "schedule", "pays", "admit", "change", "adaptive", "basis"),
+    *("narrow", "launch"),
 )
 """Slots that a medium may show on a line of their own, in reading order."""

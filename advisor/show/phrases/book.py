@@ -193,7 +193,7 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "jumps": _jumps,
     "mix": mix_text,
     "ranks": lambda pair: f"TP {pair[0]} EP {pair[1]}" if pair[1] > 1 else f"TP {pair[0]}",
-    "signed_pct": "{:+.0%}".format,
+    "signed_pct": lambda value: f"{round(value, 2) + 0.0:+.0%}",
     "layers": lambda layers: ", ".join(f"{count} {_layer(kind)}" for kind, count in layers),
     "targets": lambda sizes: " and ".join(f"{size / 1e9:,.4g} B {name}" for name, size in sizes),
     "experts": lambda design: f"{mix_text(design)}, width {design.expert_width:,}",

@@ -381,6 +381,10 @@ PHRASES = (
     Phrase(
         "model_to_name", "", "write the path or Hugging Face repository of your model for {name}"
     ),
+    Phrase("model_to_name_short", "", "put yours for {name}"),
+    Phrase("drafter_to_name_short", "", "put yours for {name}"),
+    Phrase("model_to_name_sentence", "", "{name}: the path or repository of your model."),
+    Phrase("drafter_to_name_sentence", "", "{name}: your {drafter} checkpoint."),
     Phrase("drafter_to_name", "", "write the name or path of your draft checkpoint for {name}"),
     Phrase(
         "weights_to_name",

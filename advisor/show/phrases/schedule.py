@@ -104,9 +104,7 @@ CONTEXT = Book.of(
 )
 """K by batch at other contexts (`KByContext.facts`)."""
 COMMAND = Book.of(
-    Phrase("unwritten", "", "No command is written: set K yourself."),
     Phrase("problem", "", "{engine_name}: {problem}."),
-    Phrase("drafter", "names_drafter", "{placeholder}: your {drafter} checkpoint."),
     Phrase("fixed", "fixed_k", "{engine_name} cannot vary K here: this batch's K is set for all."),
     Phrase(
         "requests",

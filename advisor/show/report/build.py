@@ -16,7 +16,7 @@ import numpy as np
 from advisor import __version__
 from advisor.answers.advice import Advice
 from advisor.answers.by_context import KByContext
-from advisor.answers.engines.config import one_option_a_line, one_slot_a_line
+from advisor.answers.engines.config import EngineExport, one_option_a_line, one_slot_a_line
 from advisor.answers.engines.export import (
     CheckCommand,
     check_commands,
@@ -41,7 +41,7 @@ from advisor.show.phrases.answer import BOOK
 from advisor.show.phrases.notes import note_texts
 from advisor.show.phrases.report import BOOK as REPORT
 from advisor.show.report.blocks import Block, Code, Listing, Paragraph
-from advisor.show.words.answer import EngineSetup, draft_to_name, engine_setup, name_to_serve
+from advisor.show.words.answer import draft_to_name, engine_setup, name_to_serve
 from advisor.show.words.compare import model_name, setting_lines
 from advisor.show.words.diagnosis import DiagnosisView
 from advisor.show.words.load import does_not_fit
@@ -56,8 +56,8 @@ def engine_setups(
     served_model: str | None = None,
     draft_model: str | None = None,
     contexts: KByContext | None = None,
-) -> tuple[EngineSetup, ...]:
-    """One EngineSetup for each engine that has an export.
+) -> tuple[EngineExport, ...]:
+    """One EngineExport for each engine that has an export.
 
     served_model, draft_model : names or paths for the launch lines. Default: the model's Hugging
         Face repository (the
@@ -67,7 +67,7 @@ def engine_setups(
     if advice.setup.memory.largest_batch < advice.scenario.batch_size:
         why = BOOK.say("launch", outcome_of(advice).facts)
         return tuple(
-            EngineSetup(engine=engine.id, problem=why.rstrip(".")) for engine in export_engines()
+            EngineExport(engine=engine.id, problem=why.rstrip(".")) for engine in export_engines()
         )
     served = printable(served_model or name_to_serve(advice))
     return tuple(
@@ -93,7 +93,7 @@ def check_steps(
         return ()  # the engine section says why vLLM cannot
 
 
-def engine_blocks(engine: EngineSetup) -> tuple[Block, ...]:
+def engine_blocks(engine: EngineExport) -> tuple[Block, ...]:
     """One engine's launch line, its file and what to know before use, or why it cannot run the
     schedule."""
     name = load_engine(engine.engine).name
@@ -102,8 +102,9 @@ def engine_blocks(engine: EngineSetup) -> tuple[Block, ...]:
     blocks: list[Block] = [Code(one_option_a_line(engine.launch_line), f"{name}, launch line")]
     if engine.file_name:
         blocks.append(Code(one_slot_a_line(engine.config_json), f"{name}, {engine.file_name}"))
-    if engine.warnings:
-        blocks.append(Listing(tuple(f"{name}: {warning}." for warning in engine.warnings)))
+    if engine.notes:
+        warnings = note_texts(engine.notes, "bare")
+        blocks.append(Listing(tuple(f"{name}: {warning}." for warning in warnings)))
     return tuple(blocks)
 
 
@@ -150,7 +151,7 @@ class Report:
 
     advice: Advice
     date: dt.date
-    engines: tuple[EngineSetup, ...]
+    engines: tuple[EngineExport, ...]
     checks: tuple[CheckCommand, ...]
     """Empty where K = 0 is recommended or vLLM cannot run the drafter."""
     question: str

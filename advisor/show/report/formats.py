@@ -20,6 +20,7 @@ from advisor.predict.curve import curve_rows
 from advisor.predict.scenario import SCHEMA_VERSION, Scenario
 from advisor.prediction import AdvisorError
 from advisor.show.explain.steps import step_text
+from advisor.show.phrases.notes import note_texts
 from advisor.show.report.blocks import Block, Code, FigureBlock, Listing, Paragraph, TableBlock
 from advisor.show.report.build import LIMITS, Report
 from advisor.show.report.layout import ERRORS, if_any, key_figures, sections
@@ -227,8 +228,14 @@ def document_of(report: Report) -> dict[str, Any]:
         "k_by_context": if_any(context_values, report.k_by_context),
     }
     validation = report.validation
+    engine_values = [
+        {**vars(engine), "warnings": note_texts(engine.notes, "bare")} for engine in report.engines
+    ]
+    for values in engine_values:
+        values |= {"file_name": values["file_name"] or ""}
+        del values["config"]
     use = {
-        "engines": report.engines,
+        "engines": engine_values,
         "check_commands": report.checks,
         "components": component_times(advice),
         "accepted_lengths": accepted_lengths(advice.setup.acceptance).records(),

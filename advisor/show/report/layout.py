@@ -7,7 +7,6 @@ it, what to run.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from operator import itemgetter
@@ -15,14 +14,13 @@ from textwrap import shorten
 from typing import Any, TypeVar
 
 from advisor.answers.advice import Advice, component_times
-from advisor.answers.engines.config import option_texts
 from advisor.catalog.hardware import model_name
 from advisor.catalog.models import stored_format
 from advisor.measured.refit_result import Errors
 from advisor.physics.bands import SIMULATED
 from advisor.predict.curve import curve_rows
 from advisor.prediction import Constant
-from advisor.show.live_answer import engine_of
+from advisor.show.live_answer import engine_label
 from advisor.show.phrases.book import FORMS
 from advisor.show.phrases.book import two_digits as digits
 from advisor.show.phrases.notes import note_texts
@@ -56,15 +54,17 @@ from advisor.show.report.sections import (
 from advisor.show.table import Column, Table, matrix
 from advisor.show.words.answer import (
     DRAFTS,
+    TO_FILL,
     accepted_lengths,
     k_by_batch_table,
     k_by_context_table,
+    paste_lines,
     place_text,
 )
 from advisor.show.words.basis import accepted_text, correction_text
 from advisor.show.words.explain import NAMED
 from advisor.show.words.load import does_not_fit, spend_text
-from advisor.text import MERITS, printable, tier_text, wrapped
+from advisor.text import MERITS, printable, tier_text
 
 Answer = TypeVar("Answer")
 Written = TypeVar("Written")
@@ -340,9 +340,6 @@ def _band(low: float, high: float) -> str:
 
 _LONGEST_COMMAND = 900
 """Characters of a launch line that fit the page; a longer one is in the full report. [-]"""
-_LONGEST_FILE = 250
-"""Characters of an engine's file that stand beside its launch line; a longer one is in the full
-report. [-]"""
 _LONGEST_LINK = 400
 """Characters of a link that fits it; a longer one is in the full report. [-]"""
 _MOST_WARNINGS = 2
@@ -353,7 +350,7 @@ _LONGEST_LINE = 300
 
 def brief_title(report: Report) -> str:
     """The answer and the engine it holds for."""
-    engine = engine_of(report.scenario.engine)[0]
+    engine = engine_label(report.scenario.engine)
     return f"{model_name(report.scenario.model_id)}, {engine}: {report.say('headline')}"
 
 
@@ -387,7 +384,7 @@ def _in_short(report: Report) -> str:
     advice = report.advice
     place = (
         f"{' '.join(place_text(advice))}, {_weights(advice)}, "
-        f"{engine_of(report.scenario.engine)[0]}."
+        f"{engine_label(report.scenario.engine)}."
     )
     do = BOOK.say("own", {"decided": report.decided})
     texts = (
@@ -444,20 +441,9 @@ def _command(report: Report) -> tuple[Block, ...]:
     engine = next((each for each in report.engines if each.engine == asked_engine), None)
     if engine is None or engine.problem:
         return ()
-    name = engine_of(asked_engine)[0]
-    lines = _packed(engine.launch_line)
+    name = engine_label(asked_engine)
+    lines = "\n".join(paste_lines(engine, 100))
     if len(lines) > _LONGEST_COMMAND:
         return (Paragraph(BOOK.say("elsewhere", {"engine": name})),)
-    kinds = ("model_to_name", "drafter_to_name", "weights_to_name")
-    remarks = note_texts((note for note in engine.notes if note.kind in kinds), "bare")
-    if engine.file_name:
-        content = json.dumps(json.loads(engine.config_json))
-        is_short = len(content) <= _LONGEST_FILE
-        remarks.append(f"{engine.file_name}: {content if is_short else 'in the full report'}")
+    remarks = note_texts((note for note in engine.notes if note.kind in TO_FILL), "bare")
     return (Code(lines, "; ".join((f"{name}, launch line", *remarks))),)
-
-
-def _packed(command: str) -> str:
-    """A shell command with as many whole options on a line as fit. A shell reads the same words."""
-    options = [option.replace(" ", "\0") for option in option_texts(command)]
-    return " \\\n  ".join(wrapped(" ".join(options), 96, "")).replace("\0", " ")

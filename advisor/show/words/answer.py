@@ -7,12 +7,10 @@ Its tables too: each K at the target batch, K by batch, K by batch and context, 
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,15 +18,17 @@ import numpy as np
 from advisor.answers.advice import Advice, advice_on, answer_values
 from advisor.answers.best_k import DraftRow, KRange
 from advisor.answers.by_context import KByContext
-from advisor.answers.engines.config import DRAFT_MODEL_PLACEHOLDER, option_texts
+from advisor.answers.engines.config import (
+    DRAFT_MODEL_PLACEHOLDER,
+    EngineExport,
+    option_texts,
+)
 from advisor.answers.engines.export import (
     default_served_model,
     export_scenario,
-    format_note,
     needs_draft_model,
 )
 from advisor.answers.outcome import Outcome, outcome_of
-from advisor.catalog.engines import export_engines
 from advisor.catalog.hardware import drafter_name, hardware_name, model_name, shape_label
 from advisor.physics.acceptance import Acceptance
 from advisor.physics.notes import Note, Rank, ranked
@@ -36,7 +36,7 @@ from advisor.predict.scenario import carried_text
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
 from advisor.show.phrases.answer import BOOK
-from advisor.show.phrases.notes import note_text, note_texts
+from advisor.show.phrases.notes import note_texts
 from advisor.show.phrases.schedule import CONTEXT
 from advisor.show.table import Column, Table, matrix
 from advisor.text import counted, printable, wrapped
@@ -153,17 +153,17 @@ _SHORTEN = (
     (99, 99, 99, 99),
     (99, 2, 99, 99),
     (7, 2, 99, 99),
-    (5, 2, 99, 99),
-    (5, 1, 99, 99),
+    (7, 2, 3, 99),
+    (5, 2, 3, 99),
+    (5, 1, 3, 99),
     (5, 1, 1, 99),
-    (4, 1, 1, 99),
     (3, 1, 1, 99),
     (2, 1, 1, 99),
     (2, 1, 1, 0),
     (2, 0, 1, 0),
 )
-"""What is kept, tried until an answer is short enough: rows of K, warnings, sentences on K by
-batch, lines after it."""
+"""What is kept, tried until an answer is short enough: rows of K, warnings, sentences on K by batch
+(beyond its own, on adaptive verification), lines after it."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,6 @@ class ShortAnswer:
 
 def short_answer(
     advice: Advice,
-    export: Sequence[str],
     width: int = WIDTH,
     after: Sequence[str] = (),
     most: float = LINES,
@@ -190,12 +189,11 @@ def short_answer(
 ) -> ShortAnswer:
     """The answer in at most so many lines of `width` characters.
 
-    export : words of the command that writes the engine's files; none from Python. after : lines
-        that end it. outcome : the record of the answer, where it is at hand.
+    after : lines that end it. outcome : the record of the answer, where it is at hand.
     """
     facts = (outcome_of(advice) if outcome is None else outcome).facts
     head = [line for text in _verdict(advice, facts) for line in wrapped(text, width)]
-    launch = launch_lines(advice, facts, export, width)
+    launch = launch_lines(advice, facts, width)
     best = advice.recommendation.n_draft
     nearest = sorted(
         advice.drafts, key=lambda row: (row.n_draft != 0, abs(row.n_draft - best))
@@ -277,65 +275,39 @@ def _reasons(facts: Mapping[str, Any], n_texts: int) -> list[str]:
     """K by batch with so many of its sentences, what would change K, and how sure it is."""
     by_batch = " ".join(BOOK.says(BY_BATCH, facts)[:n_texts])
     sure = " ".join(BOOK.says(("basis", "narrow"), facts))
-    return [text for text in (by_batch, BOOK.say("change", facts), sure) if text]
+    adaptive = BOOK.say("adaptive", facts) if n_texts > len(BY_BATCH) else ""
+    return list(filter(None, [by_batch, BOOK.say("change", facts), adaptive, sure]))
 
 
-def launch_lines(
-    advice: Advice, facts: Mapping[str, Any], export: Sequence[str], width: int
-) -> list[str]:
+def launch_lines(advice: Advice, facts: Mapping[str, Any], width: int) -> list[str]:
     """The command that starts the engine with this schedule, or why there is none.
 
-    Where the engine reads the schedule from a file, the command that writes it stands below.
+    Where the engine reads the schedule from a file, the same paste writes it.
 
-    facts : of `outcome_of`. export : words of that command, to which its own options are added;
-        none from Python.
+    facts : of `outcome_of`.
     """
-    scenario = advice.scenario
-    setup = advice.setup
     if why_none := BOOK.say("launch", facts):
         return wrapped(why_none, width)
-    names = [engine.id for engine in export_engines()]
-    if scenario.engine not in names:
-        return [
-            f"No launch command for {facts['engine_name'] or 'this engine'}: choose --engine "
-            f"{' or '.join(names)}."
-        ]
-    # What stands for names that the user has to write on the line.
-    placeholders: dict[str, Any] = (
-        {"draft_model": DRAFT_MODEL_PLACEHOLDER}
-        if needs_draft_model(setup, scenario.engine)
-        else {}
-    )
-    placeholders |= {} if scenario.model_config_json is None else {"served_model": "SERVED-MODEL"}
-    try:
-        engine_export = export_scenario(
-            setup,
-            advice.to_serve,
-            scenario.engine,
-            folder=Path("out"),
-            capture=advice.decided.capture,
-            **placeholders,
-        )
-    except AdvisorError as error:
-        return wrapped(f"No launch command: {error}", width)
-    fills = [f"put yours for {' and '.join(placeholders.values())}"] if placeholders else []
-    if (weights := format_note(setup, name_to_serve(advice))) is not None:
-        fills.append(note_text(weights))
+    setup = engine_setup(advice, advice.scenario.engine)
+    if setup.problem:
+        return wrapped(f"No launch command: {setup.problem}", width)
+    fills = note_texts((note for note in setup.notes if note.kind in TO_FILL), "short")
     fill = f" ({'; '.join(fills)})" if fills else ""
-    lines = [f"Launch{fill}:", *shell_lines(engine_export.launch_line, width)]
-    if engine_export.file_name:
-        words = [
-            word
-            for name, value in placeholders.items()
-            for word in (f"--{name.replace('_', '-')}", value)
-        ]
-        keywords = "".join(f", {name}={value!r}" for name, value in placeholders.items())
-        command = shell_lines(shlex.join([*export, "--output", "out", *words]), width)
-        lines += [
-            "with the file that this writes:",
-            *(command if export else [f"  export(answer, folder='out'{keywords})"]),
-        ]
-    return lines
+    return [f"Launch{fill}:", *paste_lines(setup, width)]
+
+
+def paste_lines(setup: EngineExport, width: int) -> list[str]:
+    """Lines of at most `width` to paste into a shell, indented.
+
+    They write the engine's file, where it has one, and start it.
+    """
+    writes = " ".join(setup.file_command.split()) if setup.file_name else ""
+    written = [f"  {line}" for line in _broken_json(writes, width - 4) if line]
+    return [*written, *shell_lines(setup.launch_line, width)]
+
+
+TO_FILL = ("model_to_name", "drafter_to_name", "weights_to_name")
+"""Notes on what the reader writes on the launch line."""
 
 
 def shell_lines(command: str, width: int) -> list[str]:
@@ -366,36 +338,17 @@ def _broken_json(text: str, width: int) -> list[str]:
     return lines
 
 
-@dataclass(frozen=True)
-class EngineSetup:
-    """Command and files with which one engine runs the schedule, or why it cannot."""
-
-    engine: str
-    launch_line: str = ""
-    config_json: str = ""
-    """The adaptive file (SGLang) or the object already on the launch line (vLLM); empty where there
-    is none."""
-    file_name: str = ""
-    warnings: tuple[str, ...] = ()
-    """`notes` in words."""
-    notes: tuple[Note, ...] = ()
-    admitted: int | None = None
-    """Requests that the launch line admits, of all attention groups; None: the engine's own."""
-    switches: bool = False
-    """Whether it runs several K."""
-    problem: str = ""
-    """The other fields are then empty."""
-
-
 def engine_setup(
     advice: Advice,
     engine: str,
     served_model: str = "",
     draft_model: str | None = None,
     contexts: KByContext | None = None,
-) -> EngineSetup:
-    """Setup of one engine that runs the schedule, or the reason it cannot, by arguments of
-    `engine_setups`."""
+) -> EngineExport:
+    """Command and files with which one engine runs the schedule, or the reason it cannot.
+
+    served_model, draft_model : as of `engine_setups`.
+    """
     served_model = served_model or printable(name_to_serve(advice))
     try:
         draft = draft_to_name(advice, engine, draft_model)
@@ -410,24 +363,15 @@ def engine_setup(
             capture=engine_advice.decided.capture,
         )
     except AdvisorError as error:
-        return EngineSetup(engine=engine, problem=printable(str(error)))
+        return EngineExport(engine, problem=printable(str(error)))
     to_name = []
     if not _known_model(advice) and served_model == printable(advice.scenario.model_id):
         to_name.append(Note.of("model_to_name", name=served_model))
     drafts = any(part.k_running for part in engine_advice.to_serve)
     if drafts and draft == DRAFT_MODEL_PLACEHOLDER:
-        to_name.append(Note.of("drafter_to_name", name=DRAFT_MODEL_PLACEHOLDER))
-    notes = ranked([*to_name, *export.notes])
-    return EngineSetup(
-        engine=engine,
-        launch_line=export.launch_line,
-        config_json=export.config_json,
-        file_name=export.file_name or "",
-        warnings=tuple(note_texts(notes, "bare")),
-        notes=notes,
-        admitted=export.admitted,
-        switches=export.switches,
-    )
+        drafter = drafter_name(advice.setup.drafter)
+        to_name.append(Note.of("drafter_to_name", name=draft, drafter=drafter))
+    return replace(export, notes=ranked([*to_name, *export.notes]))
 
 
 def _known_model(advice: Advice) -> str:

@@ -25,7 +25,7 @@ from advisor.answers.own_gap import as_measured, borders, own_schedule
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import MAX_BATCH
 from advisor.prediction import AdvisorError
-from advisor.show.live_answer import engine_of, launch
+from advisor.show.live_answer import engine_label, launch
 from advisor.show.phrases import rules, runs
 from advisor.show.table import Column, Table
 from advisor.text import counted, printable, with_prefix
@@ -335,7 +335,7 @@ def _command(diagnosis: Diagnosis, remedy: Remedy | None) -> Mapping[str, str] |
 def _as_command(
     comparison: Comparison, text: str, k: int | None, note: str = "", fixed_too: bool = False
 ) -> dict[str, str]:
-    engine, _ = engine_of(comparison.scenario.engine)
+    engine = engine_label(comparison.scenario.engine)
     title = runs.BOOK.say("corrected", {"n_draft": k, "fixed_too": fixed_too})
     return {"engine": engine, "title": title, "text": text, "note": note, "hint": ""}
 

@@ -30,7 +30,7 @@ from advisor.prediction import AdvisorError
 from advisor.show.charts.maps import SHOWN, explored_chart, explored_table
 from advisor.show.charts.measured import chances_chart
 from advisor.show.explain.nearby import nearest_speedups
-from advisor.show.live_answer import engine_of, live_answer, live_why
+from advisor.show.live_answer import engine_label, live_answer, live_why
 from advisor.show.phrases.answer import BOOK
 from advisor.show.phrases.notes import note_texts
 from advisor.show.phrases.runs import decision_text
@@ -293,13 +293,11 @@ _LONGEST = 120
 
 def draw_check(advice: Advice) -> None:
     """The whole tab."""
-    name, is_written = engine_of(advice.scenario.engine)
+    name = engine_label(advice.scenario.engine)
     launch_line = st.text_area(
         f"Your {name} launch line", key="own_line", height=110, max_chars=MAX_LINE
     )
-    if not is_written:
-        st.caption(f"No command is written for {name}, so there is nothing to hold yours against.")
-    elif launch_line.strip():
+    if launch_line.strip():
         _checked(advice, launch_line)
     if advice.scenario.engine == "vllm" and (steps := check_steps(advice)):
         with st.expander("Measure this prediction with vLLM"):
@@ -332,7 +330,7 @@ def _checked(advice: Advice, launch_line: str) -> None:
         (flag.verdict, flag.flag, flag.given[:_LONGEST], flag.wanted[:_LONGEST]) for flag in flags
     ]
     show_table(matrix(("Action", "Flag", "Yours", "Recommended"), rows, "llll"))
-    for warning in setup.warnings:
+    for warning in note_texts(setup.notes, "bare"):
         st.caption(plain(f"{warning}."))
 
 

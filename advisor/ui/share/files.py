@@ -25,9 +25,11 @@ from advisor.catalog.engines import load_engine
 from advisor.predict.scenario import Scenario
 from advisor.predict.setup import traffic_of
 from advisor.prediction import Frozen
+from advisor.show.phrases.notes import note_texts
 from advisor.show.phrases.runs import decision_text
 from advisor.show.report.build import APP_ADDRESS, Report, build_report, engine_setups, spend_of
 from advisor.show.report.formats import Format, render
+from advisor.show.words.answer import WIDTH, paste_lines
 from advisor.ui.answers import (
     BoardAsked,
     advice_for,
@@ -283,10 +285,9 @@ def draw_engine_files(advice: Advice) -> None:
     for setup in engine_setups(advice):
         if setup.problem:
             continue
-        config = setup.config_json if setup.file_name else ""
-        text = f"{setup.launch_line}\n\n{config}\n".rstrip() + "\n"
+        text = "\n".join(paste_lines(setup, WIDTH)) + "\n"
         name = f"{setup.engine}-{advice.scenario.hash}.txt"
-        help_text = next(map(plain, setup.warnings), None)
+        help_text = next(map(plain, note_texts(setup.notes, "bare")), None)
         download(
             load_engine(setup.engine).name,
             text,
