@@ -337,7 +337,11 @@ def _untold(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
     )
     _check_engine(scenario, hardware)
     architecture = _architecture(scenario)
-    drafter = load_drafter(scenario.drafter_id)
+    weights = {
+        "stated_vocabulary": scenario.draft_vocabulary,
+        "weight_dtype": scenario.draft_dtype,
+    }
+    drafter = load_drafter(scenario.drafter_id).model_copy(update=weights)
     draft_model = load_model(drafter.draft_model_id) if drafter.draft_model_id else None
     per_pass = draft_architecture(drafter, architecture, draft_model)
     placement = Placement(scenario.tensor_parallel, scenario.expert_parallel)

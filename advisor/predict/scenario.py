@@ -49,6 +49,7 @@ from advisor.physics.draft import load_drafter
 from advisor.predict.plain_sweep import parse_sweep
 from advisor.predict.scenario_fields import (
     DOCUMENTS,
+    DRAFT_FIELDS,
     FIELDS,
     POOL_FIELDS,
     RANK_FIELDS,
@@ -338,13 +339,13 @@ class Scenario(ScenarioFields):
         )
 
     def moved(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """Changes to the scenario. What one server logs of its cache does not go to another
-        one."""
-        is_other = any(
-            name in SERVER_FIELDS and getattr(self, name) != value
-            for name, value in changes.items()
-        )
-        return (dict.fromkeys(POOL_FIELDS) if is_other else {}) | dict(changes)
+        """Changes to the scenario. What one server logs of its cache does not go to another one,
+        nor what is said of one drafter's weights to another drafter."""
+        changed = {name for name, value in changes.items() if getattr(self, name) != value}
+        dropped = POOL_FIELDS if changed & SERVER_FIELDS else ()
+        if "drafter_id" in changed:
+            dropped = (*dropped, *DRAFT_FIELDS)
+        return dict.fromkeys(dropped) | dict(changes)
 
     def model_copy(
         self, *, update: Mapping[str, Any] | None = None, deep: bool = False

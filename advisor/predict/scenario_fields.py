@@ -22,6 +22,8 @@ Prompts = Literal["prefilled", "cached"]
 MAX_BATCH = 65536
 MAX_CONTEXT = 10_000_000
 MAX_DRAFT = 32
+MAX_VOCABULARY = 100_000_000
+"""Tokens of a vocabulary at most. [-]"""
 DEFAULT_CONTEXT_TOKENS = 2048
 """Cached tokens of a sequence of a scenario or measured row that states neither them nor lengths
 (assumed). [-]"""
@@ -244,6 +246,40 @@ class ScenarioFields(Frozen):
         ),
     ] = None
     """Kind of text; None: what the curve was measured on."""
+    draft_vocabulary: Annotated[
+        int | None,
+        Field(ge=1, le=MAX_VOCABULARY),
+        FieldRow(
+            "Draft vocabulary",
+            FieldSection.DRAFTER,
+            unit="tokens",
+            unset="the drafter's own",
+            short="draft vocabulary {}",
+            widget=Widget(4, section=FieldSection.ADVANCED),
+            told=Told("Drafter", "; drafts from {} tokens", ""),
+            flag="--draft-vocabulary",
+            help="Tokens that the draft head scores: a reduced head (FR-Spec, d2t).",
+            flag_default="the drafter's own",
+            is_younger=True,
+        ),
+    ] = None
+    """Rows of the LM head of a drafting pass; None: as the drafter's profile says, or all."""
+    draft_dtype: Annotated[
+        WeightDtype | None,
+        FieldRow(
+            "Drafter's weights",
+            FieldSection.DRAFTER,
+            unset="the drafter's own",
+            short="drafter in {}",
+            widget=Widget(4, section=FieldSection.ADVANCED),
+            told=Told("Drafter", "; its weights {}", ""),
+            flag="--draft-dtype",
+            help="Weight format of the drafter's layers and of a reduced draft head.",
+            flag_default="the drafter's own",
+            is_younger=True,
+        ),
+    ] = None
+    """None: 16 bits, or the target's own where the drafter's layers are cut from it (MTP)."""
     engine: Annotated[
         EngineChoice,
         FieldRow(
@@ -367,6 +403,23 @@ class ScenarioFields(Frozen):
         ),
     ] = None
     """Format of the routed experts alone, over weight_dtype."""
+    head_dtype: Annotated[
+        WeightDtype | None,
+        FieldRow(
+            "LM head and embeddings",
+            FieldSection.ENGINE,
+            short="LM head {}",
+            unset="as stored",
+            widget=Widget(2, section=FieldSection.ADVANCED),
+            told=Told("Weights, KV cache", "; LM head {}", ""),
+            flag="--head-dtype",
+            help="Weight format of the LM head, which a drafter without a reduced head shares, and "
+            "of the embeddings.",
+            flag_default="as the checkpoint stores them",
+            is_younger=True,
+        ),
+    ] = None
+    """Format of both embedding tables, whatever the format of the other weights."""
     kv_dtype: Annotated[
         KvDtype,
         FieldRow(
@@ -624,6 +677,8 @@ RANK_FIELDS = ("expert_loads", "redundant_experts")
 """What is said of one model's experts on its ranks; it says nothing of another model's."""
 RELEASE_FIELDS = ("engine_version", "graph_sizes", "graph_mode")
 """What is said of one engine's release; it says nothing of another engine's."""
+DRAFT_FIELDS = ("draft_vocabulary", "draft_dtype")
+"""What is said of one drafter's weights; it says nothing of another drafter's."""
 POOL_FIELDS = ("kv_cache_tokens", "kv_cache_tokens_with_drafter")
 """What one server logs of its cache; it says nothing of another server's."""
 SWEEP_FIELDS = tuple(
