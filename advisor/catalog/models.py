@@ -440,6 +440,9 @@ _FORMAT_WORDS: dict[str, WeightDtype] = {
     "w8a8": "int8",
     "w8a16": "int8",
     "8bit": "int8",
+    "q4": "int4",
+    "iq4": "int4",
+    "q8": "int8",
     "gptq": "int4",
     "bf16": "bf16",
     "bfloat16": "bf16",
@@ -453,10 +456,13 @@ _GUESSED_WORDS = {
     "gptq": "4 bits",
     "w8a8": "integers",
     "w4a4": "nvfp4",
+    "q4": "int4",
+    "iq4": "int4",
+    "q8": "int8",
 }
 _HOW_QUANTISED = re.compile(
     r"dynamic|static|per|pertensor|tensors?|channel|block(?:wise)?|token|weights|only|quant(?:ized|ization)?|a?sym|"
-    r"g?(?:32|64|128)g?|auto|round|autoround|modelopt|llmcompressor|compressed|marlin|mixed"
+    r"g?(?:32|64|128)g?|auto|round|autoround|modelopt|llmcompressor|compressed|marlin|mixed|ud|k|x?[sml]|x?xs|nl"
 )
 _SAME_DIMENSIONS = re.compile(
     r"instruct|chat|base|it|sft|rl|dpo|(?:non)?think(?:ing)?|reasoning|preview|exp|terminus|speciale|zero|hf|latest|"

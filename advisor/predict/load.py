@@ -194,7 +194,8 @@ def _format_notes(setup: Setup) -> list[Note]:
     engine = engine_of(setup.scenario.engine)
     counts = parameter_counts(architecture)
     used = [getattr(architecture.dtypes, part) for part in MATRICES if getattr(counts, part)]
-    notes = []
+    immature = Note.of("engines_immature", hardware=hardware.name)
+    notes = [immature] if hardware.is_immature else []
     for dtype in dict.fromkeys(stored for stored in used if stored not in _WEIGHT_ONLY):
         place = {"dtype": dtype, "hardware": hardware.name}
         if compute_dtype(hardware, dtype) != dtype:

@@ -54,6 +54,7 @@ from advisor.predict.scenario_fields import (
     POOL_FIELDS,
     RANK_FIELDS,
     SERVER_FIELDS,
+    SPELLINGS,
     ScenarioFields,
     mean_context,
 )
@@ -249,6 +250,19 @@ class Scenario(ScenarioFields):
         if isinstance(values, dict) and values.get("model_config_json") is not None:
             return {"model_id": UNNAMED_MODEL} | values
         return values
+
+    @model_validator(mode="before")
+    @classmethod
+    def _spelled(cls, values: Any) -> Any:
+        """Choices that go by other names, as `SPELLINGS` has them."""
+        if not isinstance(values, dict):
+            return values
+        chosen = {
+            name: values[name] for name, row in FIELDS.items() if row.choices and name in values
+        }
+        return values | {
+            name: SPELLINGS.get(str(text).lower(), text) for name, text in chosen.items()
+        }
 
     @model_validator(mode="before")
     @classmethod

@@ -34,6 +34,14 @@ _MAX_LOADS_CHARACTERS = 1_000_000
 _MAX_COPIES = 65_536
 
 
+SPELLINGS = {
+    **dict.fromkeys(("llama.cpp", "llama-cpp", "ollama"), "other"),
+    **dict.fromkeys(("q4_k_m", "q4_k_s", "q4_k_xl", "q4_0", "iq4_xs", "iq4_nl"), "int4"),
+    "q8_0": "int8",
+}
+"""Choices by names that are priced like them: engines without a profile, formats of GGUF files."""
+
+
 def mean_context(input_tokens: Any, output_tokens: Any) -> np.ndarray:
     """Mean tokens in the cache while decoding, prompt + output / 2, broadcast over both.
     [tokens]"""
@@ -288,7 +296,7 @@ class ScenarioFields(Frozen):
             choices=tuple(engine_choices()),
             widget=Widget(1),
             flag="--engine",
-            help="Serving engine; sets kernels and overheads.",
+            help="Serving engine; sets kernels and overheads. llama.cpp is priced as other.",
         ),
     ] = "vllm"
     engine_version: Annotated[
@@ -380,7 +388,7 @@ class ScenarioFields(Frozen):
             widget=Widget(2),
             told=Told("Weights, KV cache"),
             flag="--weight-dtype",
-            help="Format of all matrix weights.",
+            help="Format of all matrix weights. q4_k_m (GGUF) is priced as int4.",
             flag_default="as the checkpoint stores them",
         ),
     ] = None
