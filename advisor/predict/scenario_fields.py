@@ -693,9 +693,12 @@ SWEEP_FIELDS = tuple(
     row.name
     for row in SETTINGS
     if row.section in (FieldSection.MODEL, FieldSection.HARDWARE, FieldSection.ENGINE)
-    # Pieces of graphs hold verifications up, and no baseline step.
-    and row.name != "graph_mode"
+    # Pieces of graphs hold verifications up, and no baseline step; sweeps that are kept were packed
+    # before the LM head's format could be stated.
+    and row.name not in ("graph_mode", "head_dtype")
 )
 """What a measured plain sweep is of, beside its context; it says nothing of another scenario."""
-SERVER_FIELDS = frozenset({*SWEEP_FIELDS, "hardware_json", "model_config_json", "drafter_id"})
+SERVER_FIELDS = frozenset(
+    {*SWEEP_FIELDS, *DRAFT_FIELDS, "head_dtype", "hardware_json", "model_config_json", "drafter_id"}
+)
 """What `POOL_FIELDS` are of."""
