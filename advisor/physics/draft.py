@@ -39,6 +39,7 @@ class Drafter(Frozen):
 
     id: str
     name: str
+    short_name: str
     kind: DrafterKind
     draft_model_id: str | None = None
     n_layers: Constant | None = None

@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from advisor.catalog.engines import EngineChoice, GraphMode, engine_choices
+from advisor.catalog.hf.fields import MAX_VOCABULARY
 from advisor.catalog.task_transfer import Task
 from advisor.physics.architecture import WeightDtype
 from advisor.predict.field_rows import FieldRow, FieldSection, Flag, Told, Widget, rows_of
@@ -22,8 +23,6 @@ Prompts = Literal["prefilled", "cached"]
 MAX_BATCH = 65536
 MAX_CONTEXT = 10_000_000
 MAX_DRAFT = 32
-MAX_VOCABULARY = 100_000_000
-"""Tokens of a vocabulary at most. [-]"""
 DEFAULT_CONTEXT_TOKENS = 2048
 """Cached tokens of a sequence of a scenario or measured row that states neither them nor lengths
 (assumed). [-]"""

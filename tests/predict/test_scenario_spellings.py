@@ -27,7 +27,7 @@ def test_engines_and_formats_of_gguf_files_are_priced_as_their_like(
 
 
 def test_a_format_that_is_priced_as_none_is_refused_with_those_there_are() -> None:
-    with pytest.raises(AdvisorError, match="weight_dtype='q2_k': expected .*'int4'"):
+    with pytest.raises(AdvisorError, match=r"weight_dtype='q2_k': expected .*'int4'"):
         Scenario(acceptance="2.4@3", weight_dtype="q2_k")
 
 

@@ -445,15 +445,9 @@ def linear_mixer(fields: Fields, hidden: int) -> Mixer:
         return _gated_delta_net(fields, hidden)
     nested = fields.block("linear_attn_config")
     if nested is not None and nested.find("head_dim"):
-        return _kimi_delta(nested, hidden, "num_heads", "head_dim", "short_conv_kernel_size")
-    if fields.find("no_kda_lora", "kda_safe_gate"):  # Ling 3.0
-        return _kimi_delta(
-            fields, hidden, "num_attention_heads", "head_dim", "short_conv_kernel_size"
-        )
-    if fields.find("linear_num_heads"):
-        return _kimi_delta(
-            fields, hidden, "linear_num_heads", "linear_head_dim", "linear_conv_kernel_dim"
-        )
+        return _kimi_delta(nested, hidden)
+    if fields.find("linear_num_heads", "no_kda_lora", "kda_safe_gate"):  # the last two: Ling 3.0
+        return _kimi_delta(fields, hidden)
     if fields.find("mamba_num_heads", "mamba_n_heads"):
         return _mamba2(fields, hidden)
     if fields.find("mamba_d_state"):
@@ -501,14 +495,13 @@ def _gated_delta_net(fields: Fields, hidden: int) -> Mixer:
     return _mixer(params, hidden, state, value_heads)
 
 
-def _kimi_delta(
-    fields: Fields, hidden: int, heads_key: str, dim_key: str, kernel_key: str
-) -> Mixer:
+def _kimi_delta(fields: Fields, hidden: int) -> Mixer:
     """Kimi Delta Attention (arXiv 2510.26692): per-channel decay and output gate through low-rank
     pairs, or whole products (Ling 3.0: no_kda_lora; vLLM 0.33, bailing_moe_v3.py)."""
-    heads = fields.count(heads_key, maximum=MAX_HEADS)
-    dim = fields.count(dim_key)
-    kernel = fields.optional_count(kernel_key, minimum=1, maximum=1024) or 4
+    heads = fields.count("linear_num_heads", "num_heads", "num_attention_heads", maximum=MAX_HEADS)
+    dim = fields.count("linear_head_dim", "head_dim")
+    conv_keys = ("linear_conv_kernel_dim", "short_conv_kernel_size")
+    kernel = fields.optional_count(*conv_keys, minimum=1, maximum=1024) or 4
     width = heads * dim
     low_rank = hidden * dim + dim * width
     whole = hidden * width
