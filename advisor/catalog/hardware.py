@@ -413,7 +413,8 @@ def hardware_called(hardware_id: str, document: str | None = None) -> str:
 
 def drafter_name(drafter: Drafter | str) -> str:
     """A drafter's short name."""
-    return (load_drafter(drafter) if isinstance(drafter, str) else drafter).short_name
+    profile = load_drafter(drafter) if isinstance(drafter, str) else drafter
+    return profile.short_name or profile.name
 
 
 def own_drafter(model_id: str) -> str | None:

@@ -39,7 +39,8 @@ class Drafter(Frozen):
 
     id: str
     name: str
-    short_name: str
+    short_name: str = ""
+    """As lists on screen have it; empty: its name."""
     kind: DrafterKind
     draft_model_id: str | None = None
     n_layers: Constant | None = None

@@ -10,8 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Literal
 
-from advisor.physics.architecture import MATRICES
-from advisor.physics.architecture import WeightDtype
+from advisor.physics.architecture import MATRICES, WeightDtype
 from advisor.prediction import Frozen
 from advisor.profiles import PROFILES, read_profile
 
