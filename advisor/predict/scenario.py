@@ -257,11 +257,10 @@ class Scenario(ScenarioFields):
         """Choices that go by other names, as `SPELLINGS` has them."""
         if not isinstance(values, dict):
             return values
-        chosen = {
-            name: values[name] for name, row in FIELDS.items() if row.choices and name in values
-        }
         return values | {
-            name: SPELLINGS.get(str(text).lower(), text) for name, text in chosen.items()
+            name: SPELLINGS.get(str(values[name]).lower(), values[name])
+            for name in FIELDS.keys() & values.keys()
+            if FIELDS[name].choices
         }
 
     @model_validator(mode="before")
