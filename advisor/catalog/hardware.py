@@ -5,7 +5,6 @@ import datetime as dt
 import functools
 import hashlib
 import re
-from collections.abc import Mapping
 from functools import lru_cache
 from typing import Annotated, Literal
 
@@ -412,26 +411,10 @@ def hardware_called(hardware_id: str, document: str | None = None) -> str:
         return hardware_id
 
 
-_DRAFTERS: Mapping[str, str] = {
-    "mtp": "Own MTP module",
-    "eagle3": "EAGLE-3",
-    "eagle": "EAGLE-2",
-    "p-eagle": "P-EAGLE",
-    "dflash": "DFlash",
-    "dspark": "DSpark",
-    "ngram": "N-gram look-up",
-    "suffix": "Suffix decoding",
-    "none": "None",
-    "draft_model": "Small draft model",
-    "qwen2-0.5b": "Qwen2-0.5B",
-}
-
-
 def drafter_name(drafter: Drafter | str) -> str:
     """A drafter's short name."""
-    if isinstance(drafter, str):
-        return _DRAFTERS[drafter] if drafter in _DRAFTERS else load_drafter(drafter).name
-    return _DRAFTERS.get(drafter.id, drafter.name)
+    profile = load_drafter(drafter) if isinstance(drafter, str) else drafter
+    return profile.short_name or profile.name
 
 
 def own_drafter(model_id: str) -> str | None:

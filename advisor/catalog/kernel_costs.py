@@ -227,6 +227,8 @@ def _beside_experts(
     gemm = {dtype: _gemm(notes, dtype, scales) for dtype in dict.fromkeys(stored)}
     parts = ("attention_projection", "shared", "dense", "lm_head")
     costs: dict[str, Any] = {part: gemm[dtype] for part, dtype in zip(parts, stored, strict=True)}
+    if stored[-1] != "bf16":
+        costs["router"] = _gemm(notes, "bf16", scales)
     costs["attention"] = _attention(notes, "attention", kv_dtype)
     costs["mla"] = _attention(notes, "mla", kv_dtype)
     # Engines keep recurrent states in 16 or 32 bits whatever the cache's format (vLLM's

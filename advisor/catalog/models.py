@@ -17,7 +17,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError
 
 from advisor.catalog.hf.config import architecture_from_config
-from advisor.catalog.hf.dialects import NESTED_KEYS
+from advisor.catalog.hf.dialects import NESTED_KEYS, model_types
 from advisor.catalog.hf.fields import MAX_FILE_BYTES, parse_json
 from advisor.catalog.hf.weight_format import CheckpointFormats
 from advisor.physics.architecture import Architecture, WeightDtype, WeightDtypes, with_dtype
@@ -134,7 +134,9 @@ def release_names(model_id: str) -> tuple[list[str], list[str]]:
         *(published.checkpoint for published in reversed(profile.published_formats)),
     ]
     for name in released:
-        words = (word for word in _words(short_name(name)) if word not in _FORMAT_WORDS)
+        words = (
+            word for word in _words(short_name(name)) if word not in model_types().format_words
+        )
         plain_names.append(" ".join(word for word in words if not _HOW_QUANTISED.fullmatch(word)))
     is_own = dict(zip(released, (name == plain_names[0] for name in plain_names), strict=True))
     return [name for name in is_own if is_own[name]], [name for name in is_own if not is_own[name]]
@@ -423,40 +425,9 @@ def unknown_model(model_id: str) -> str:
 
 
 MAX_NAME_CHARACTERS = 400
-_FORMAT_WORDS: dict[str, WeightDtype] = {
-    "nvfp4": "nvfp4",
-    "fp4": "nvfp4",
-    "w4a4": "nvfp4",
-    "mxfp4": "mxfp4",
-    "fp8": "fp8",
-    "mxfp8": "fp8",
-    "w4afp8": "int4",
-    "w4a16": "int4",
-    "w4a8": "int4",
-    "int4": "int4",
-    "4bit": "int4",
-    "awq": "int4",
-    "int8": "int8",
-    "w8a8": "int8",
-    "w8a16": "int8",
-    "8bit": "int8",
-    "gptq": "int4",
-    "bf16": "bf16",
-    "bfloat16": "bf16",
-    "fp16": "bf16",
-}
-"""Most telling first: of several words in one name the first of this list counts, so that GPTQ-Int8
-is int8."""
-_GUESSED_WORDS = {
-    "fp4": "nvfp4",
-    "awq": "4 bits",
-    "gptq": "4 bits",
-    "w8a8": "integers",
-    "w4a4": "nvfp4",
-}
 _HOW_QUANTISED = re.compile(
     r"dynamic|static|per|pertensor|tensors?|channel|block(?:wise)?|token|weights|only|quant(?:ized|ization)?|a?sym|"
-    r"g?(?:32|64|128)g?|auto|round|autoround|modelopt|llmcompressor|compressed|marlin|mixed"
+    r"g?(?:32|64|128)g?|auto|round|autoround|modelopt|llmcompressor|compressed|marlin|mixed|ud|k|x?[sml]|x?xs|nl"
 )
 _SAME_DIMENSIONS = re.compile(
     r"instruct|chat|base|it|sft|rl|dpo|(?:non)?think(?:ing)?|reasoning|preview|exp|terminus|speciale|zero|hf|latest|"
@@ -508,7 +479,7 @@ def resolve_model_name(text: str) -> ModelName | None:
     for length in range(len(words), 0, -1):
         model_id = _short_names().get("".join(words[:length]))
         if model_id is not None and all(
-            word in _FORMAT_WORDS or word.isalpha() for word in words[length:]
+            word in model_types().format_words or word.isalpha() for word in words[length:]
         ):
             resolved = _with_rest(model_id, words, length)
             note = f"taken for {model_profile(model_id).name}"
@@ -591,7 +562,7 @@ def _spellings() -> tuple[tuple[str, list[str]], ...]:
     for model_id in model_ids():
         profile = model_profile(model_id)
         repository = _words(short_name(profile.hf_repo))
-        while repository[-1] in _FORMAT_WORDS:
+        while repository[-1] in model_types().format_words:
             repository.pop()
         names = (model_id, profile.name.removesuffix(" (dense)"), *profile.also_applies_to)
         out += [(model_id, words) for words in (repository, *map(_words, names))]
@@ -633,15 +604,16 @@ def _with_rest(model_id: str, words: list[str], length: int) -> ModelName | None
     release = _releases().get("".join(words))
     if release is not None:
         return ModelName(model_id=model_id, weight_format=release[1], checkpoint=release[0])
-    formats = [word for word in _FORMAT_WORDS if word in extra_words]
+    known = model_types()
+    formats = [word for word in known.format_words if word in extra_words]
     notes = []
-    weight_format = _FORMAT_WORDS[formats[0]] if formats else None
+    weight_format = known.format_words[formats[0]] if formats else None
     if weight_format == "fp8":
         weight_format, block = _fp8_of(model_id, extra_words)
         if block:
             notes.append("fp8 taken for blocks of 128 x 128, as published")
-    if formats and len(formats) == 1 and formats[0] in _GUESSED_WORDS:
-        notes.append(f"{formats[0]} taken for {_GUESSED_WORDS[formats[0]]}")
+    if formats and len(formats) == 1 and formats[0] in known.guessed_words:
+        notes.append(f"{formats[0]} taken for {known.guessed_words[formats[0]]}")
     if weight_format is None and (native := _releases().get("".join(words[:length]))) is not None:
         weight_format = native[1]
         notes.append(f"{native[0]} is released in {weight_format}")
@@ -651,7 +623,8 @@ def _with_rest(model_id: str, words: list[str], length: int) -> ModelName | None
     unknown = [
         word
         for word in extra_words
-        if word not in _FORMAT_WORDS and not any(pattern.fullmatch(word) for pattern in patterns)
+        if word not in model_types().format_words
+        and not any(pattern.fullmatch(word) for pattern in patterns)
     ]
     if unknown:
         notes.append(f"{' '.join(unknown)[:60]} left out of account")

@@ -43,7 +43,7 @@ from advisor.predict.scenario import (
     usual_tensor_parallel,
     write_loads,
 )
-from advisor.predict.scenario_fields import DOCUMENTS, FIELDS
+from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, SPELLINGS
 from advisor.prediction import AdvisorError
 from advisor.profiles import is_there, read_file, shown_path
 from advisor.text import counted, listed, number_of, printable, token_count, typed_number
@@ -155,12 +155,19 @@ class TokenCount(click.ParamType):
             self.fail(str(error), param, ctx)
 
 
+class _Choice(click.Choice[str]):
+    """Choices, by the names that a scenario knows them by."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return super().convert(SPELLINGS.get(str(value).lower(), value), param, ctx)
+
+
 def field_options(row: FieldRow) -> list[click.Option]:
     """The options that give one field: typed, with its choices and its default, by the table of
     fields."""
     default = None if row.needed or any(flag.default for flag in row.flags) else row.default
     kind: Any = (
-        click.Choice(row.choices, case_sensitive=False)
+        _Choice(row.choices, case_sensitive=False)
         if row.choices and not row.is_optional
         else row.kind
     )

@@ -13,9 +13,11 @@ from advisor.physics.architecture import (
     Architecture,
     DenseFfn,
     Mixer,
+    WeightDtype,
     WeightDtypes,
     mtp_ffn,
     mtp_mixer,
+    with_dtype,
 )
 from advisor.physics.kernel_costs import KernelCosts
 from advisor.physics.step import MoeShape, Placement, n_layers, step_time
@@ -37,11 +39,18 @@ class Drafter(Frozen):
 
     id: str
     name: str
+    short_name: str = ""
+    """As lists on screen have it; empty: its name."""
     kind: DrafterKind
     draft_model_id: str | None = None
     n_layers: Constant | None = None
     head_vocab_size: Constant | None = None
     """LM-head rows of a reduced draft vocabulary; None: the target's own head."""
+    stated_vocabulary: int | None = None
+    """The same of a head that the user states, instead of the profile's."""
+    weight_dtype: WeightDtype | None = None
+    """Format of its layers and of a reduced head; None: 16 bits, or the target's own where they are
+    cut from it."""
     method: str = ""
     """The drafting method that engines run it by, in vLLM's words; profiles/engines say which
     engine has it."""
@@ -118,13 +127,36 @@ class DraftTime:
 def draft_architecture(
     drafter: Drafter, target: Architecture, draft_model: Architecture | None = None
 ) -> Architecture | None:
-    """Architecture that one drafting pass runs. None where drafting takes no device time.
+    """Architecture that one drafting pass runs, with the head that scores its tokens. None where
+    drafting takes no device time.
 
-    Raises AdvisorError when a drafter needs a draft model and none is given, or MTP is asked of a
-    model without it.
+    A reduced head is the drafter's own, in the format of its layers; a whole one is shared with the
+    target. Raises AdvisorError when a drafter needs a draft model and none is given, MTP is asked
+    of a model without it, or a stated head has more rows than the model has tokens.
     """
     if drafter.kind in ("none", "ngram"):
         return None
+    per_pass = _layers_of_pass(drafter, target, draft_model)
+    profile_rows = drafter.head_vocab_size
+    rows = drafter.stated_vocabulary or (int(profile_rows.value) if profile_rows else 0)
+    if (drafter.stated_vocabulary or 0) > per_pass.vocab_size:
+        raise AdvisorError(
+            f"a draft vocabulary of {rows:,} tokens exceeds the {per_pass.vocab_size:,} of "
+            f"{per_pass.name}; give at most so many"
+        )
+    if drafter.weight_dtype is not None:
+        per_pass = with_dtype(per_pass, drafter.weight_dtype)
+    if not 0 < rows < per_pass.vocab_size:
+        return per_pass
+    head = drafter.weight_dtype or ("bf16" if profile_rows else per_pass.dtypes.embedding)
+    dtypes = per_pass.dtypes.model_copy(update={"embedding": head})
+    return per_pass.model_copy(update={"vocab_size": rows, "dtypes": dtypes})
+
+
+def _layers_of_pass(
+    drafter: Drafter, target: Architecture, draft_model: Architecture | None
+) -> Architecture:
+    """What a pass runs under a head for the whole vocabulary."""
     if drafter.kind == "draft_model":
         if draft_model is None:
             raise AdvisorError(
@@ -134,19 +166,16 @@ def draft_architecture(
     if drafter.kind == "mtp":
         return _mtp_module(target)
     layers = int(drafter.n_layers.value) if drafter.n_layers else 1
-    vocabulary = (
-        int(drafter.head_vocab_size.value) if drafter.head_vocab_size else target.vocab_size
-    )
     hidden = target.hidden_size
     width = max((block.width for block in target.dense), default=round(_FFN_RATIO * hidden))
     return Architecture(
         id=f"{drafter.id} for {target.id}",
         name=f"{drafter.name} head of {target.name}",
         hidden_size=hidden,
-        vocab_size=min(vocabulary, target.vocab_size),
+        vocab_size=target.vocab_size,
         mixers=(_head_attention(target, layers),),
         dense=(DenseFfn(count=layers, width=width),),
-        dtypes=WeightDtypes(),
+        dtypes=WeightDtypes(embedding=target.dtypes.embedding),
         confidence="low",
     )
 

@@ -10,7 +10,10 @@ from advisor.prediction import Confidence, Constant, Frozen
 from advisor.profiles import PROFILES, load_profile, profile_ids
 
 ComputeDtype = Literal["bf16", "fp8", "fp8_block", "nvfp4", "mxfp4", "int8", "int4"]
-_LISTING = "run `python -m advisor hardware` for all ids"
+_LISTING = (
+    "run `python -m advisor hardware` for all ids, or give the figures of a data sheet: --hardware "
+    "FILE, or Your own accelerator under More (docs/scenarios.md)"
+)
 _ASSUMED_ON = dt.date(2026, 11, 21)
 
 
@@ -28,7 +31,7 @@ class KernelConstants(Frozen):
 
 USUAL_NODE = 8
 """GPUs of a node where a profile does not say: those of an HGX or OAM board. [-]"""
-WORKSTATION_CHIPS = ("sm_86", "sm_89", "sm_120", "sm_121")
+WORKSTATION_CHIPS = ("sm_86", "sm_89", "sm_120", "sm_121", "gfx1151", "Battlemage")
 """Generations whose parts are no data centre's."""
 
 
@@ -59,6 +62,8 @@ class Hardware(Frozen):
     kernels: dict[ComputeDtype, KernelConstants] = Field(default_factory=dict)
     kernel_table_device: str | None = None
     """Folder name of this device in the measured kernel tables, where there is one."""
+    is_immature: bool = False
+    """Whether those who run engines on it call them immature; the notes say who."""
     notes: tuple[str, ...] = ()
 
     def __hash__(self) -> int:

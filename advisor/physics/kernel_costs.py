@@ -333,6 +333,8 @@ class KernelCosts:
     attention: AttentionCost
     all_reduce: Mapping[int, StreamCost] = field(default_factory=dict)
     """By number of ranks; missing sizes use the nearest larger one, else the largest."""
+    router: GemmCost | None = None
+    """The router's product, in 16 bits whatever the LM head is in; None: as `lm_head`."""
     all_to_all: Mapping[int, StreamCost] = field(default_factory=dict)
     network: Network | None = None
     """Where expert-parallel ranks lie on several nodes and what joins those is published; else

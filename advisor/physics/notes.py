@@ -50,6 +50,7 @@ OfModel = Literal[
     "published_in_blocks",
     "parts_in_bf16",
     "context_too_long",
+    "engines_immature",
     "format_converted",
     "format_unlisted",
     "weights_to_name",

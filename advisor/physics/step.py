@@ -343,9 +343,10 @@ def matrix_products(
         count, experts, matrices, width = arrays(
             shape.count, shape.n_experts, shape.matrices, shape.shared_width
         )
-        # Every rank scores all experts for its own tokens, with weights that stay in 16 bits, as
-        # those of the LM head: no activation is quantised for it.
-        products["router"] = (Products(costs.lm_head, experts * d, "bf16", 1, count),)
+        # Every rank scores all experts for its own tokens, with weights that stay in 16 bits: no
+        # activation is quantised for it.
+        router = costs.router or costs.lm_head
+        products["router"] = (Products(router, experts * d, "bf16", 1, count),)
         # Designs without a shared expert stand in one array with those that have one: they run no
         # such layer.
         products["shared"] = (

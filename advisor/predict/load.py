@@ -194,7 +194,8 @@ def _format_notes(setup: Setup) -> list[Note]:
     engine = engine_of(setup.scenario.engine)
     counts = parameter_counts(architecture)
     used = [getattr(architecture.dtypes, part) for part in MATRICES if getattr(counts, part)]
-    notes = []
+    immature = Note.of("engines_immature", hardware=hardware.name)
+    notes = [immature] if hardware.is_immature else []
     for dtype in dict.fromkeys(stored for stored in used if stored not in _WEIGHT_ONLY):
         place = {"dtype": dtype, "hardware": hardware.name}
         if compute_dtype(hardware, dtype) != dtype:
@@ -337,7 +338,11 @@ def _untold(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
     )
     _check_engine(scenario, hardware)
     architecture = _architecture(scenario)
-    drafter = load_drafter(scenario.drafter_id)
+    weights = {
+        "stated_vocabulary": scenario.draft_vocabulary,
+        "weight_dtype": scenario.draft_dtype,
+    }
+    drafter = load_drafter(scenario.drafter_id).model_copy(update=weights)
     draft_model = load_model(drafter.draft_model_id) if drafter.draft_model_id else None
     per_pass = draft_architecture(drafter, architecture, draft_model)
     placement = Placement(scenario.tensor_parallel, scenario.expert_parallel)

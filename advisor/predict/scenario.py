@@ -49,10 +49,12 @@ from advisor.physics.draft import load_drafter
 from advisor.predict.plain_sweep import parse_sweep
 from advisor.predict.scenario_fields import (
     DOCUMENTS,
+    DRAFT_FIELDS,
     FIELDS,
     POOL_FIELDS,
     RANK_FIELDS,
     SERVER_FIELDS,
+    SPELLINGS,
     ScenarioFields,
     mean_context,
 )
@@ -251,6 +253,18 @@ class Scenario(ScenarioFields):
 
     @model_validator(mode="before")
     @classmethod
+    def _spelled(cls, values: Any) -> Any:
+        """Choices that go by other names, as `SPELLINGS` has them."""
+        if not isinstance(values, dict):
+            return values
+        return values | {
+            name: SPELLINGS.get(str(values[name]).lower(), values[name])
+            for name in FIELDS.keys() & values.keys()
+            if FIELDS[name].choices
+        }
+
+    @model_validator(mode="before")
+    @classmethod
     def _context(cls, values: Any) -> Any:
         """The context that the lengths say, where it is left out beside both of them."""
         if not isinstance(values, dict) or "context_tokens" in values:
@@ -338,13 +352,13 @@ class Scenario(ScenarioFields):
         )
 
     def moved(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """Changes to the scenario. What one server logs of its cache does not go to another
-        one."""
-        is_other = any(
-            name in SERVER_FIELDS and getattr(self, name) != value
-            for name, value in changes.items()
-        )
-        return (dict.fromkeys(POOL_FIELDS) if is_other else {}) | dict(changes)
+        """Changes to the scenario. What one server logs of its cache does not go to another one,
+        nor what is said of one drafter's weights to another drafter."""
+        changed = {name for name, value in changes.items() if getattr(self, name) != value}
+        dropped = POOL_FIELDS if changed & SERVER_FIELDS else ()
+        if "drafter_id" in changed:
+            dropped = (*dropped, *DRAFT_FIELDS)
+        return dict.fromkeys(dropped) | dict(changes)
 
     def model_copy(
         self, *, update: Mapping[str, Any] | None = None, deep: bool = False

@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from advisor.catalog.engines import EngineChoice, GraphMode, engine_choices
+from advisor.catalog.hf.fields import MAX_VOCABULARY
 from advisor.catalog.task_transfer import Task
 from advisor.physics.architecture import WeightDtype
 from advisor.predict.field_rows import FieldRow, FieldSection, Flag, Told, Widget, rows_of
@@ -30,6 +31,14 @@ MAX_POOL = 10_000_000_000
 _MAX_GPUS = 1024
 _MAX_LOADS_CHARACTERS = 1_000_000
 _MAX_COPIES = 65_536
+
+
+SPELLINGS = {
+    **dict.fromkeys(("llama.cpp", "llama-cpp", "ollama"), "other"),
+    **dict.fromkeys(("q4_k_m", "q4_k_s", "q4_k_xl", "q4_0", "iq4_xs", "iq4_nl"), "int4"),
+    "q8_0": "int8",
+}
+"""Choices by names that are priced like them: engines without a profile, formats of GGUF files."""
 
 
 def mean_context(input_tokens: Any, output_tokens: Any) -> np.ndarray:
@@ -244,6 +253,40 @@ class ScenarioFields(Frozen):
         ),
     ] = None
     """Kind of text; None: what the curve was measured on."""
+    draft_vocabulary: Annotated[
+        int | None,
+        Field(ge=1, le=MAX_VOCABULARY),
+        FieldRow(
+            "Draft vocabulary",
+            FieldSection.DRAFTER,
+            unit="tokens",
+            unset="the drafter's own",
+            short="draft vocabulary {}",
+            widget=Widget(4, section=FieldSection.ADVANCED),
+            told=Told("Drafter", "; drafts from {} tokens", ""),
+            flag="--draft-vocabulary",
+            help="Tokens that the draft head scores: a reduced head (FR-Spec, d2t).",
+            flag_default="the drafter's own",
+            is_younger=True,
+        ),
+    ] = None
+    """Rows of the LM head of a drafting pass; None: as the drafter's profile says, or all."""
+    draft_dtype: Annotated[
+        WeightDtype | None,
+        FieldRow(
+            "Drafter's weights",
+            FieldSection.DRAFTER,
+            unset="the drafter's own",
+            short="drafter in {}",
+            widget=Widget(4, section=FieldSection.ADVANCED),
+            told=Told("Drafter", "; its weights {}", ""),
+            flag="--draft-dtype",
+            help="Weight format of the drafter's layers and of a reduced draft head.",
+            flag_default="the drafter's own",
+            is_younger=True,
+        ),
+    ] = None
+    """None: 16 bits, or the target's own where the drafter's layers are cut from it (MTP)."""
     engine: Annotated[
         EngineChoice,
         FieldRow(
@@ -252,7 +295,7 @@ class ScenarioFields(Frozen):
             choices=tuple(engine_choices()),
             widget=Widget(1),
             flag="--engine",
-            help="Serving engine; sets kernels and overheads.",
+            help="Serving engine; sets kernels and overheads. llama.cpp is priced as other.",
         ),
     ] = "vllm"
     engine_version: Annotated[
@@ -344,7 +387,7 @@ class ScenarioFields(Frozen):
             widget=Widget(2),
             told=Told("Weights, KV cache"),
             flag="--weight-dtype",
-            help="Format of all matrix weights.",
+            help="Format of all matrix weights. q4_k_m (GGUF) is priced as int4.",
             flag_default="as the checkpoint stores them",
         ),
     ] = None
@@ -367,6 +410,23 @@ class ScenarioFields(Frozen):
         ),
     ] = None
     """Format of the routed experts alone, over weight_dtype."""
+    head_dtype: Annotated[
+        WeightDtype | None,
+        FieldRow(
+            "LM head and embeddings",
+            FieldSection.ENGINE,
+            short="LM head {}",
+            unset="as stored",
+            widget=Widget(2, section=FieldSection.ADVANCED),
+            told=Told("Weights, KV cache", "; LM head {}", ""),
+            flag="--head-dtype",
+            help="Weight format of the LM head, which a drafter without a reduced head shares, and "
+            "of the embeddings.",
+            flag_default="as the checkpoint stores them",
+            is_younger=True,
+        ),
+    ] = None
+    """Format of both embedding tables, whatever the format of the other weights."""
     kv_dtype: Annotated[
         KvDtype,
         FieldRow(
@@ -624,15 +684,20 @@ RANK_FIELDS = ("expert_loads", "redundant_experts")
 """What is said of one model's experts on its ranks; it says nothing of another model's."""
 RELEASE_FIELDS = ("engine_version", "graph_sizes", "graph_mode")
 """What is said of one engine's release; it says nothing of another engine's."""
+DRAFT_FIELDS = ("draft_vocabulary", "draft_dtype")
+"""What is said of one drafter's weights; it says nothing of another drafter's."""
 POOL_FIELDS = ("kv_cache_tokens", "kv_cache_tokens_with_drafter")
 """What one server logs of its cache; it says nothing of another server's."""
 SWEEP_FIELDS = tuple(
     row.name
     for row in SETTINGS
     if row.section in (FieldSection.MODEL, FieldSection.HARDWARE, FieldSection.ENGINE)
-    # Pieces of graphs hold verifications up, and no baseline step.
-    and row.name != "graph_mode"
+    # Pieces of graphs hold verifications up, and no baseline step; sweeps that are kept were packed
+    # before the LM head's format could be stated.
+    and row.name not in ("graph_mode", "head_dtype")
 )
 """What a measured plain sweep is of, beside its context; it says nothing of another scenario."""
-SERVER_FIELDS = frozenset({*SWEEP_FIELDS, "hardware_json", "model_config_json", "drafter_id"})
+SERVER_FIELDS = frozenset(
+    {*SWEEP_FIELDS, *DRAFT_FIELDS, "head_dtype", "hardware_json", "model_config_json", "drafter_id"}
+)
 """What `POOL_FIELDS` are of."""

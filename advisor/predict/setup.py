@@ -98,10 +98,13 @@ def served_weights(architecture: Architecture, scenario: Scenario) -> Architectu
     requested = scenario.weight_dtype
     if requested is not None:
         architecture = _as_published(architecture, requested) or with_dtype(architecture, requested)
-    if scenario.expert_dtype is not None and architecture.moe is not None:
-        dtypes = architecture.dtypes.model_copy(update={"routed": scenario.expert_dtype})
-        architecture = architecture.model_copy(update={"dtypes": dtypes})
-    return architecture
+    stated = {
+        "routed": scenario.expert_dtype if architecture.moe is not None else None,
+        "embedding": scenario.head_dtype,
+    }
+    formats = {part: dtype for part, dtype in stated.items() if dtype is not None}
+    dtypes = architecture.dtypes.model_copy(update=formats)
+    return architecture.model_copy(update={"dtypes": dtypes}) if formats else architecture
 
 
 def _as_published(architecture: Architecture, requested: WeightDtype) -> Architecture | None:

@@ -46,6 +46,9 @@ TOTAL_EXCEPTIONS = {
     "glm-5.3-flash": lambda counts: (
         int((counts.total + counts.mtp) / 1e9) == 320
     ),  # 313.3 without its MTP module
+    "longcat-2.0": lambda counts: (
+        round((counts.total + 135e9) / 1e11) == 16
+    ),  # two digits, with its n-gram tables
     "mimo-7b": lambda counts: (
         int(counts.total / 1e9) == 7
     ),  # cut: 7.6, or 7.0 without the input embedding
@@ -66,6 +69,11 @@ ACTIVE_EXCEPTIONS = {
     "granite-3.0-1b-a400m": lambda counts: (
         round(counts.active_nonembedding / 1e9, 1) == 0.4
     ),  # one digit: 0.378
+    "longcat-2.0": lambda counts: (  # a mean over text: between none and evenly chosen experts
+        counts.active_nonembedding - 12 * 768 / 896 * counts.routed / 768
+        < 48e9
+        < counts.active_nonembedding
+    ),
     "north-mini-code": lambda counts: (
         round(counts.active_nonembedding / 1e9) == 3
     ),  # one digit: 2.77

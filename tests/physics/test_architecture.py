@@ -71,6 +71,12 @@ KV_BYTES_PER_TOKEN = {
     "granite-3.0-1b-a400m": 24 * 2 * 8 * 64 * BF16,
     "granite-3.0-3b-a800m": 32 * 2 * 8 * 64 * BF16,
     "longcat-flash": 2 * 28 * 576 * BF16,
+    "longcat-2.0": (76 * 576 + 38 * 128) * BF16,  # two blocks share an index
+    "ling-3.0-flash": 7 * 576 * BF16,
+    "hy4-preview": (78 * 576 + 21 * 128) * BF16,  # 57 of 78 layers share an index
+    "mimo-v2.6-flash": 9 * 4 * (192 + 128) * BF16,
+    "mistral-large-3": 61 * 576 * BF16,
+    "granite-4.0-h-small": 4 * 2 * 8 * 128 * BF16,
     "ling-mini-2.0": 20 * 2 * 4 * 128 * BF16,
     "nemotron-3-nano": 6 * 2 * 2 * 128 * BF16,
     "nemotron-3-super": 8 * 2 * 2 * 128 * BF16,
@@ -105,6 +111,29 @@ KV_BYTES_PER_TOKEN = {
     "mimo-7b": 36 * 2 * 8 * 128 * BF16,
     "nemotron-h-56b": 10 * 2 * 8 * 128 * BF16,
 }
+
+
+# One multi-token-prediction module as engines build it: join, attention, feed-forward block.
+MTP_PARAMS = {
+    # a window layer and a dense block (vLLM 0.33.0, mimo_v2_mtp.py)
+    "mimo-v2-flash": 4096 * (2 * 4096 + 64 * (192 + 128) + 8 * (192 + 128) + 3 * 16384),
+    # a dense block, where every layer of the target routes (longcat_flash_mtp.py, ernie_mtp.py)
+    "longcat-flash": 6144 * (2 * 6144 + 1536 + 576 + 64 * 128 + 3 * 12288)
+    + 64 * (1536 * 192 + 512 * 256),
+    "ernie-4.5-21b-a3b": 2560 * (2 * 2560 + 2 * (20 + 4) * 128 + 3 * 12288),
+    # latent attention and experts (bailing_moe_v3_mtp.py), with a router
+    "ling-3.0-flash": 2560 * (2 * 2560 + 32 * (192 + 128) + 576 + 513 * 3 * 768 + 512)
+    + 512 * 32 * 256,
+    "hy4-preview": 10e9,  # as its README has it
+}
+
+
+@pytest.mark.parametrize("model_id", MTP_PARAMS)
+def test_a_drafting_module_is_built_as_engines_build_it(model_id: str) -> None:
+    model = load_model(model_id)
+    one_module = parameter_counts(model).mtp / model.mtp_modules
+    rel = 0.01 if model_id == "hy4-preview" else 1e-3  # norms
+    assert one_module == pytest.approx(MTP_PARAMS[model_id], rel=rel)
 
 
 @pytest.mark.parametrize("model_id", model_ids())

@@ -50,6 +50,7 @@ from advisor.catalog.hf.layers import (
     expert_fields,
     ffn_kinds,
     is_compressed,
+    is_longcat,
     layer_kinds,
 )
 from advisor.catalog.hf.mixers import build_mixers
@@ -439,12 +440,10 @@ def _build(fields: Fields, label: str, warnings: list[str]) -> Architecture:
             "Doge's product-key experts are not modelled; expected is_moe false or another model"
         )
     kinds = layer_kinds(fields, dialect, n_layers)
-    mixers = build_mixers(fields, dialect, hidden, kinds)
+    # LongCat: two attention blocks in each layer
+    mixers = build_mixers(fields, dialect, hidden, kinds * (2 if is_longcat(fields) else 1))
     ffns = ffn_kinds(fields, n_experts, n_layers)
     moe = build_moe(fields, dialect, hidden, n_experts, ffns, warnings)
-    if fields.find("zero_expert_num", "expert_ffn_hidden_size") and fields.find("num_layers"):
-        # LongCat: two attention blocks in each layer
-        mixers = tuple(mixer.model_copy(update={"count": 2 * mixer.count}) for mixer in mixers)
     if not any(mixer.kind != "none" for mixer in mixers):
         fields.refuse(
             "no layer attends to the context; expected at least one attention layer; correct the "
@@ -530,7 +529,8 @@ def _lookup_params(fields: Fields, n_layers: int) -> int:
 def _table_params(fields: Fields, hidden: int) -> int:
     """Numbers in n-gram tables: DeepSeek-V4.1's engram states its rows. Qwen3.8-Flash-Next has
     ngram_vocab_size_base rows for each head and n-gram length, which hold its part of ple_embed_dim
-    (transformers 5.23, qwen4_exp)."""
+    (transformers 5.23, qwen4_exp). LongCat-2.0's tables have a ratio of the vocabulary in rows, and
+    hold parts of the hidden size that add up to it (SGLang 0.5.23, longcat_flash)."""
     most = 10**12
     engram = (
         fields.integers("engram_num_embeddings", maximum=most)
@@ -541,6 +541,11 @@ def _table_params(fields: Fields, hidden: int) -> int:
     if layers := fields.get("ple_layer_ids"):
         rows = fields.optional_count("ngram_vocab_size_base", maximum=most) or 20_000_000
         params += len(layers) * rows * (fields.optional_count("ple_embed_dim") or hidden)
+    if key := fields.find("oe_vocab_size_ratio", "ngram_vocab_size_ratio"):
+        ratio = fields.values[key]
+        if not isinstance(ratio, float | int) or not 0 < ratio < most:
+            fields.fail(key, "a number above 0")
+        params += round(ratio * fields.count("vocab_size", maximum=MAX_VOCABULARY)) * hidden
     return params
 
 

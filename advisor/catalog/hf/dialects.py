@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Literal
 
-from advisor.physics.architecture import MATRICES
+from advisor.physics.architecture import MATRICES, WeightDtype
 from advisor.prediction import Frozen
 from advisor.profiles import PROFILES, read_profile
 
@@ -73,6 +73,8 @@ class ModelTypes(Frozen):
     placement: frozenset[str]
     of_quantisation: frozenset[str]
     always_routed: frozenset[str]
+    format_words: dict[str, WeightDtype]
+    guessed_words: dict[str, str]
 
     def routes(self, model_type: str) -> bool:
         """Whether every published model of a type has routed experts."""

@@ -443,6 +443,12 @@ def build_moe(
     )
 
 
+def is_longcat(fields: Fields) -> bool:
+    """Whether the keys are LongCat's, whose layer holds two attention and two dense blocks."""
+    keys = fields.find("zero_expert_num", "expert_ffn_hidden_size")
+    return keys is not None and fields.find("num_layers") is not None
+
+
 def _shared(
     fields: Fields, dialect: Dialect, width: int, n_layers: int, warnings: list[str]
 ) -> tuple[int, int]:
@@ -488,7 +494,7 @@ def build_dense(
             ] += 1
     if fields.flag("residual_moe"):
         widths[fields.count("intermediate_size")] += kinds.count("moe")
-    if fields.find("zero_expert_num", "expert_ffn_hidden_size") and fields.find("num_layers"):
+    if is_longcat(fields):
         widths[fields.count("ffn_hidden_size")] += 2 * kinds.count(
             "moe"
         )  # LongCat: two dense blocks beside each MoE

@@ -117,7 +117,9 @@ def _one_mixer(
 
 def _shared_index_layers(fields: Fields, n_layers: int) -> set[int]:
     """Layers that reuse the top-k choice of an earlier layer and hold no index keys (GLM-5.3,
-    DeepSeek-V4.1)."""
+    DeepSeek-V4.1), or attention blocks of LongCat-2.0, of which cli_factor have one choice."""
+    if factor := fields.optional_count("cli_factor", maximum=n_layers):
+        return {i for i in range(n_layers) if i % factor}
     if fields.find("index_source_layer_ids"):
         return set(range(n_layers)) - set(
             fields.integers("index_source_layer_ids", maximum=n_layers - 1)
@@ -443,11 +445,9 @@ def linear_mixer(fields: Fields, hidden: int) -> Mixer:
         return _gated_delta_net(fields, hidden)
     nested = fields.block("linear_attn_config")
     if nested is not None and nested.find("head_dim"):
-        return _kimi_delta(nested, hidden, "num_heads", "head_dim", "short_conv_kernel_size")
-    if fields.find("linear_num_heads"):
-        return _kimi_delta(
-            fields, hidden, "linear_num_heads", "linear_head_dim", "linear_conv_kernel_dim"
-        )
+        return _kimi_delta(nested, hidden)
+    if fields.find("linear_num_heads", "no_kda_lora", "kda_safe_gate"):  # the last two: Ling 3.0
+        return _kimi_delta(fields, hidden)
     if fields.find("mamba_num_heads", "mamba_n_heads"):
         return _mamba2(fields, hidden)
     if fields.find("mamba_d_state"):
@@ -495,21 +495,21 @@ def _gated_delta_net(fields: Fields, hidden: int) -> Mixer:
     return _mixer(params, hidden, state, value_heads)
 
 
-def _kimi_delta(
-    fields: Fields, hidden: int, heads_key: str, dim_key: str, kernel_key: str
-) -> Mixer:
+def _kimi_delta(fields: Fields, hidden: int) -> Mixer:
     """Kimi Delta Attention (arXiv 2510.26692): per-channel decay and output gate through low-rank
-    pairs."""
-    heads = fields.count(heads_key, maximum=MAX_HEADS)
-    dim = fields.count(dim_key)
-    kernel = fields.optional_count(kernel_key, minimum=1, maximum=1024) or 4
+    pairs, or whole products (Ling 3.0: no_kda_lora; vLLM 0.33, bailing_moe_v3.py)."""
+    heads = fields.count("linear_num_heads", "num_heads", "num_attention_heads", maximum=MAX_HEADS)
+    dim = fields.count("linear_head_dim", "head_dim")
+    conv_keys = ("linear_conv_kernel_dim", "short_conv_kernel_size")
+    kernel = fields.optional_count(*conv_keys, minimum=1, maximum=1024) or 4
     width = heads * dim
     low_rank = hidden * dim + dim * width
-    output_gate = hidden * width if fields.flag("use_full_rank_gate") else low_rank
+    whole = hidden * width
+    is_whole = fields.flag("no_kda_lora")
     params = (
-        4 * hidden * width
-        + low_rank
-        + output_gate
+        4 * whole
+        + (whole if is_whole else low_rank)
+        + (whole if is_whole or fields.flag("use_full_rank_gate") else low_rank)
         + hidden * heads
         + 3 * width * kernel
         + width

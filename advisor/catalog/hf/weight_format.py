@@ -87,16 +87,16 @@ def checkpoint_formats(
         (
             source
             for source in (fields, block)
-            if source is not None and source.text("expert_dtype")
+            if source is not None and source.find("expert_dtype", "store_dtype")
         ),
         fields,
     )
-    expert = dtype_source.text(
-        "expert_dtype"
-    ).lower()  # DeepSeek-V4.1 has it in quantization_config
+    # DeepSeek-V4.1 and MiMo-V2.6 (store_dtype) have it in quantization_config.
+    key = dtype_source.find("expert_dtype", "store_dtype") or "expert_dtype"
+    expert = dtype_source.text(key).lower()
     if expert:
         if expert not in _FLOATS:
-            dtype_source.fail("expert_dtype", f"one of {', '.join(_FLOATS)}")
+            dtype_source.fail(key, f"one of {', '.join(_FLOATS)}")
         blocked = formats["attention"] == "fp8_block"
         if formats["routed"] not in ("nvfp4", "mxfp4", "int4"):
             formats["routed"] = (

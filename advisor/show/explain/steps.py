@@ -359,7 +359,7 @@ def _constants(
     placement = setup.placement
     law = call.law
     if law is laws.gemm:
-        cost = costs.lm_head if component == "router" else getattr(costs, component)
+        cost = getattr(costs, component) or costs.lm_head  # the router may have no cost of its own
         return kernel_constants(setup, "projections", cost, run.drafting)
     if law is laws.routed_layers:
         return kernel_constants(setup, "experts", costs.routed, run.drafting)

@@ -175,6 +175,11 @@ PHRASES = (
     Phrase("operation", "reduces", "An all-reduce"),
     Phrase("operation", "", "An exchange of tokens"),
     Phrase(
+        "engines_immature",
+        "",
+        "Engines on {hardware} are immature: they may be slower than modeled.",
+    ),
+    Phrase(
         "format_converted",
         "",
         "{hardware} does not multiply in {dtype}: weights are kept in it and converted to bf16 by "
