@@ -26,9 +26,9 @@ class Zone:
     """Batches in which one cause decides."""
 
     kind: str
-    """few: a step loads few of the experts, and its other costs are shared by a round's tokens. new:
-    drafts load experts that the step would not. sweet: the step loads most of them anyway.
-    arithmetic: drafts cost time of their own. free: a dense model whose step reads its weights."""
+    """few: a step loads few of the experts, and a round shares its other costs. new: drafts load
+    experts that the step would not. sweet: the step loads most of them anyway. arithmetic: drafts
+    cost time of their own. free: a dense model whose step reads its weights."""
     last: int
     """Last batch; the first follows the zone before. [sequences]"""
 

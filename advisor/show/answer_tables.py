@@ -90,11 +90,11 @@ def _zones(answer: AtLength, loading: Loading) -> list[list[Any]]:
 
 
 def _k_zones(advice: Advice, loading: Loading) -> list[list[list[Any]]]:
-    """Zones of each K at every batch, which no accepted length moves; of K = 0 those of the K that
-    is tried."""
-    columns = [k or advice.curve_column for k in range(advice.curve.drafts.size)]
-    throughout = [np.full(advice.curve.batches.size, column) for column in columns]
-    found = [zones(advice.setup, advice.curve, loading, served) for served in throughout]
+    """Zones of each K at every batch, which no accepted length moves."""
+    found = [
+        zones(advice.setup, advice.curve, loading, np.full(advice.curve.batches.size, column))
+        for column in range(advice.curve.drafts.size)
+    ]
     return [[[zone.kind, zone.last] for zone in each] for each in found]
 
 

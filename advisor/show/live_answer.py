@@ -210,7 +210,7 @@ def _command_facts(advice: Advice, outcome: Outcome, engine_launch: EngineSetup)
 
 PAGE_SLOTS = (
     *("headline", "cause", "range", "time", "slow", "alternative", "memory", "admit"),
-    *("amber", "published", "other_gained", "pool_line", "pool_cancels"),
+    *("amber", "published", "other_gained", "pool_line"),
     *("memory_need", "memory_fix", "launch"),
 )
 """Slots that the browser fills."""

@@ -53,6 +53,7 @@ PHRASES = (
     Phrase("range", "", "80% range {low:1}–{high:1}×; {chance:chance} chance of a gain."),
     Phrase("cause", "!fits", ""),
     Phrase("cause", "undrafted", ""),
+    Phrase("cause", "all_over_limit", ""),
     Phrase(
         "cause",
         "few",
@@ -61,7 +62,7 @@ PHRASES = (
     ),
     Phrase(
         "cause",
-        "new before_peak",
+        "new before_peak !off",
         "A step loads {experts_loaded:pct} of the experts; checking {tried:drafts} loads "
         "{experts_more:pct} more, which eats into the gain. It peaks at {peak:x} near batch "
         "{peak_batch:int}.",
@@ -285,8 +286,7 @@ PHRASES = (
     Phrase(
         "pool_line",
         "fewer",
-        "Memory: {largest:int} requests fit with the drafter, {plain_largest:int} without. "
-        "{pool_cancels}",
+        "Memory: {largest:int} requests fit with the drafter, {plain_largest:int} without.",
     ),
     Phrase("pool_line", "", "Memory: {largest:int} requests fit."),
     Phrase("pool_more", "undrafted", "{pool_fits} {pool_prefix}"),

@@ -169,7 +169,7 @@ function drawn_again(v) {
   const shown = v.every.open ? m.drafts.filter(Boolean) : pinned ? [pinned] : [];
   const { svg, s } = picture({ m, axis, batch, k: now.k, length, ranges, zones: now.zones, shown, pinned, label: finding(v) }, v.width);
   v.scale = s;
-  v.heading.textContent = AXES[axis].title + (axis === "usd" ? `, at ${m.price}` : "") + (m.largest ? "" : ", as if it fitted");
+  v.heading.textContent = [axis === "usd" && m.price, !m.largest && "drawn as if it fitted"].filter(Boolean).join(", ");
   v.plot.replaceChildren(svg, v.card);
 }
 
@@ -248,9 +248,9 @@ function launch(v) {
 function flipped(v) {
   const rows = flips(v.m, v.batch, v.length, v.now).map((one) => {
     const value = one.what === "batch" ? whole(one.value) : one.value.toFixed(2);
-    return node("div", {}, `${one.what === "batch" ? "Batch" : "Accepted length"} ${one.above ? ">" : "<"} ${value}`, node("b", {}, `→ ${named(one.k)}`));
+    return node("tr", {}, node("th", { scope: "row" }, `${one.what === "batch" ? "Batch" : "Accepted length"} ${one.above ? ">" : "<"} ${value}`), node("td", {}, `→ ${named(one.k)}`));
   });
-  v.flips.replaceChildren(...(rows.length ? [node("h2", {}, "Change K when"), ...rows] : []));
+  v.flips.replaceChildren(...(rows.length ? [node("h2", {}, "Change K when"), node("table", {}, rows)] : []));
 }
 
 /** Every K at the batch under the pointer; a click makes that batch the one asked about. */

@@ -113,9 +113,10 @@ function outcome(m, batch, length) {
   let tried = chosen;
   if (!chosen) for (let i = 1; i < rows.length; i++) if (!tried || rows[i].loss < rows[tried].loss) tried = i;
   const ranges = merged(now && !own ? m.outcome.served.map(([, last, drafted]) => [last, drafted]) : runs);
-  const zones = zonesOf(m, place, ranges.length > 1, k, own);
+  if (now) tried = m.drafts.indexOf(m.outcome.tried);
+  const zones = zonesOf(m, place, ranges, m.drafts[tried], own);
   const facts = now ? m.outcome : { ...m.outcome, ...factsAt(m, { batch, length, place, best, k, chosen, tried, rows, ranges, own, zones }) };
-  return { rows, chosen, tried: now ? m.drafts.indexOf(m.outcome.tried) : tried, k, facts, ranges, zones };
+  return { rows, chosen, tried, k, facts, ranges, zones };
 }
 
 /** The facts that move with batch and length. */
@@ -165,7 +166,7 @@ function flips(m, batch, length, now) {
 }
 
 /** Zones [kind, last batch] of a configuration; none where the user's own speedups decide. */
-const zonesOf = (m, place, switches, k, own) => (own || m.drafts.length < 2 ? [] : switches ? m.zones[place] : m.k_zones[m.drafts.indexOf(k)]);
+const zonesOf = (m, place, ranges, tried, own) => (own || m.drafts.length < 2 ? [] : ranges.length > 1 ? m.zones[place] : m.k_zones[m.drafts.indexOf(ranges[0].k || tried)]);
 
 /** K of ranges at a batch; beyond their end the last. */
 const scheduled = (ranges, batch) => (ranges.find((one) => batch <= one.last) || ranges[ranges.length - 1]).k;
