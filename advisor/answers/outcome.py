@@ -22,7 +22,14 @@ from advisor.answers.best_k import (
     interpolate_batches,
     k_running_at,
 )
-from advisor.answers.by_length import SHORTEST, at_length, by_batch, length_now, lengths_of
+from advisor.answers.by_length import (
+    SHORTEST,
+    at_length,
+    by_batch,
+    length_now,
+    lengths_of,
+    served_columns,
+)
 from advisor.answers.engines.adaptive import AdaptiveGain, adaptive_gain
 from advisor.answers.engines.config import merged_rows
 from advisor.answers.flags import Flags
@@ -35,6 +42,7 @@ from advisor.answers.summary import (
     stated_k,
     stored_curve,
 )
+from advisor.answers.zones import Loading, zone_at, zones
 from advisor.catalog.engines import engine_of
 from advisor.catalog.hardware import drafter_name
 from advisor.measured.published import (
@@ -176,6 +184,15 @@ class Outcome(AdaptiveGain):
     """Largest speedup of the configuration, of `tried` where it never drafts. [-]"""
     peak_batch: int
     """Batch of that speedup. [sequences]"""
+    zone: str | None
+    """Kind of the zone that decides the gain at this batch (`zones.Zone`). None without drafts to
+    try, and where the user's own runs chose K."""
+    experts_loaded: float | None
+    """Share of the experts that a baseline step loads. None for a dense model. [0 to 1]"""
+    experts_more: float | None
+    """Distinct experts that verifying `tried` loads over those of a baseline step, minus 1. [-]"""
+    experts_time: float | None
+    """Share of a baseline step that loads experts. [0 to 1]"""
     switches: bool
     """Whether the configuration runs several K."""
     varies: bool
@@ -185,6 +202,8 @@ class Outcome(AdaptiveGain):
     None where K by batch runs one K. [0 to 1]"""
     published_n: int
     """Published runs of this model, GPUs and drafter."""
+    published_half: float
+    """Half of them. [-]"""
     published_slower: int
     published_below: int
     """Those below the 80 % range of their batch and K."""
@@ -311,6 +330,14 @@ FLAGS: Flags = {
     "all_below": ("published_below", "==", "published_n"),
     "some_above": ("published_above", ">", 0),
     "random": ("published_random", "==", "published_n"),
+    "mostly_below": ("published_below", ">", "published_half"),
+    "few": ("zone", "==", "few"),
+    "new": ("zone", "==", "new"),
+    "sweet": ("zone", "==", "sweet"),
+    "arithmetic": ("zone", "==", "arithmetic"),
+    "free": ("zone", "==", "free"),
+    "before_peak": ("batch", "<", "peak_batch"),
+    "mixture": ("experts_loaded", "known", None),
     "here": ("here_n", ">", 0),
     "here_one": ("here_n", "==", 1),
     "narrows": ("half_width_after", "<", "half_width"),
@@ -450,6 +477,7 @@ def outcome_of(
         **_memory_facts(advice),
         **_pool_facts(advice),
         **_batch_facts(advice),
+        **_zone_facts(advice, tried, follows_own),
         **_published_facts(advice),
         **vars(adaptive),
         **own_runs,
@@ -610,6 +638,25 @@ def _batch_facts(advice: Advice) -> dict[str, Any]:
     }
 
 
+def _zone_facts(advice: Advice, tried: DraftRow, follows_own: bool) -> dict[str, Any]:
+    """What decides the gain at this batch, and the experts that its steps load."""
+    setup = advice.setup
+    curve = advice.curve
+    row = advice.batch_index
+    loading = Loading.of(setup, curve)
+    served = served_columns(curve, advice.to_serve, advice.curve_k)
+    zone = None
+    if len(advice.drafts) > 1 and not follows_own:
+        zone = zone_at(zones(setup, curve, loading, served), advice.scenario.batch_size)
+    facts: dict[str, Any] = {"zone": zone}
+    is_mixture = setup.architecture.moe is not None
+    return facts | {
+        "experts_loaded": float(loading.share[row]) if is_mixture else None,
+        "experts_more": float(loading.growth[row, curve.column(tried.n_draft)]) - 1.0,
+        "experts_time": float(loading.time_share[row]) if is_mixture else None,
+    }
+
+
 def _published_facts(advice: Advice) -> dict[str, Any]:
     runs = runs_beside(advice.scenario, advice.setup.placement.gpus)
     here = published_here(advice)
@@ -617,6 +664,7 @@ def _published_facts(advice: Advice) -> dict[str, Any]:
     here_sides = {side_of_range(advice.curve, run) for run in here}
     return {
         "published_n": len(runs),
+        "published_half": len(runs) / 2,
         "published_slower": sum(run.speedup <= 1.0 for run in runs),
         "published_below": sides.count(-1),
         "published_above": sides.count(1),

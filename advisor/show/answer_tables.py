@@ -24,15 +24,19 @@ from advisor.answers.by_length import (
     length_factor,
     length_now,
     lengths_of,
+    served_columns,
 )
 from advisor.answers.own_gap import own_drafts
 from advisor.answers.summary import stated_k
+from advisor.answers.zones import Loading, zones
 from advisor.measured.published import runs_beside
 from advisor.prediction import Array
 from advisor.text import printable
 
 
-def answer_tables(advice: Advice, own: Sequence[tuple[int, int, int]] = ()) -> dict[str, Any]:
+def answer_tables(
+    advice: Advice, loading: Loading, own: Sequence[tuple[int, int, int]] = ()
+) -> dict[str, Any]:
     """Tables over the accepted lengths of the slider, as plain values for JSON.
 
     own : `own_schedule` of the user's runs, which decides at today's length.
@@ -46,7 +50,7 @@ def answer_tables(advice: Advice, own: Sequence[tuple[int, int, int]] = ()) -> d
         "lengths": [float(f"{length:.7g}") for length in lengths],
         "source": printable(advice.setup.acceptance.source),
     }
-    rows = [_at(at_length(advice, length)) for length in lengths]
+    rows = [_at(at_length(advice, length), loading) for length in lengths]
     advice.at_lengths.clear()  # a session keeps its answer, and these are large
     columns = {name: [row[name] for row in rows] for name in rows[0]}
     return {
@@ -55,13 +59,14 @@ def answer_tables(advice: Advice, own: Sequence[tuple[int, int, int]] = ()) -> d
         "factor": [_digits(length_factor(advice, length)) for length in lengths],
         "own_served": _runs(own_drafts(advice, own)) if own else None,
         **columns,
+        "k_zones": _k_zones(advice, loading),
         "best_share": _bytes(np.array(columns["best_share"])),
         "chance": _bytes(np.array(columns["chance"])),
         "loss": _two_bytes(np.array(columns["loss"])),
     }
 
 
-def _at(answer: AtLength) -> dict[str, Any]:
+def _at(answer: AtLength, loading: Loading) -> dict[str, Any]:
     """What the tables have at one accepted length."""
     return {
         "best": _runs(answer.table.best),
@@ -73,7 +78,24 @@ def _at(answer: AtLength) -> dict[str, Any]:
         "ends": _ends(answer),
         "cost": _costs(answer),
         "sides": _sides(answer),
+        "zones": _zones(answer, loading),
     }
+
+
+def _zones(answer: AtLength, loading: Loading) -> list[list[Any]]:
+    """Zones of K by batch as [kind, last batch]."""
+    served = served_columns(answer.curve, answer.table.ranges, answer.advice.curve_k)
+    found = zones(answer.advice.setup, answer.curve, loading, served)
+    return [[zone.kind, zone.last] for zone in found]
+
+
+def _k_zones(advice: Advice, loading: Loading) -> list[list[list[Any]]]:
+    """Zones of each K at every batch, which no accepted length moves."""
+    found = [
+        zones(advice.setup, advice.curve, loading, np.full(advice.curve.batches.size, column))
+        for column in range(advice.curve.drafts.size)
+    ]
+    return [[[zone.kind, zone.last] for zone in each] for each in found]
 
 
 def _digits(values: Array) -> list[float]:

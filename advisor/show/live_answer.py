@@ -13,20 +13,22 @@ import numpy as np
 import pandas as pd
 
 from advisor.answers.advice import Advice
-from advisor.answers.best_k import kernel_cliffs, last_batch
+from advisor.answers.best_k import last_batch
 from advisor.answers.engines.config import EngineExport, one_option_a_line
 from advisor.answers.outcome import FLAGS, Outcome, outcome_of
 from advisor.answers.own_gap import own_schedule
+from advisor.answers.zones import Loading
 from advisor.catalog.engines import engine_of
-from advisor.catalog.hardware import hardware_name
+from advisor.catalog.hardware import drafter_name, hardware_name
 from advisor.physics import laws
 from advisor.physics.components import GROUPS
+from advisor.physics.draft import drafter_ids
 from advisor.physics.memory import GIB
 from advisor.predict.curve import curve_for
 from advisor.predict.spend import price_of
 from advisor.prediction import AdvisorError, Array
 from advisor.show.answer_tables import answer_tables
-from advisor.show.phrases.answer import BOOK, PHRASES
+from advisor.show.phrases.answer import BOOK, PHRASES, ZONE_NAMES
 from advisor.show.phrases.notes import note_text, note_texts
 from advisor.show.phrases.schedule import COMMAND
 from advisor.show.words.answer import TO_FILL, engine_setup
@@ -56,13 +58,12 @@ def live_answer(
     points = _points(own, "")
     own_runs = [(batch, k, speedup) for batch, k, speedup, *_ in points]
     outcome = outcome_of(advice, own_runs, follows_own=bool(schedule))
-    tables = answer_tables(advice, schedule)
-    cliffs = kernel_cliffs(curve, advice.curve_column)
+    loading = Loading.of(setup, curve)
+    tables = answer_tables(advice, loading, schedule)
     axes = {
         "key": scenario.hash,
         "batch": scenario.batch_size,
         "batches": curve.batches.astype(int).tolist(),
-        "fixed": advice.on_schedule.tolist(),
         "last": last_batch(setup, curve),
         "largest": setup.memory.largest_batch,
         "drafts": curve.drafts.tolist(),
@@ -76,11 +77,11 @@ def live_answer(
         "tpot_ms": rounded(curve.tpot_s * 1e3),
         "rate": rounded(curve.tokens_per_s_per_gpu),
     }
-    loading = {
-        "experts": rounded(experts_growth(advice)),
-        "loading": rounded(expected_ratio(advice) - 1.0),
+    experts = {
+        "loaded": rounded(loading.share) if setup.architecture.moe else None,
+        "growth": rounded(loading.growth),
+        "loading_time": rounded(loading.time_share),
         "twin": dense_twin(advice),
-        "cliffs": [[cliff.first, cliff.last] for cliff in cliffs],
     }
     limits = {
         "needed_gib": [setup.memory.total_bytes(batch) / GIB for batch in (0, 1)],
@@ -95,8 +96,9 @@ def live_answer(
         "wider": _wider(advice, outcome),
         "warnings": [printable(text) for text in note_texts(advice.notes)],
     }
-    book = {"outcome": outcome.facts, "phrases": PAGE_PHRASES, "flags": FLAGS}
-    return axes | curves | loading | tables | limits | measurements | book
+    phrases = {"phrases": PAGE_PHRASES, "flags": FLAGS, "zone_names": ZONE_NAMES}
+    book = {"outcome": outcome.facts} | phrases
+    return axes | curves | experts | tables | limits | measurements | book
 
 
 def rounded(values: Array) -> Any:
@@ -105,15 +107,6 @@ def rounded(values: Array) -> Any:
     With fewer a figure of three would be rounded twice, and differ from that of a report.
     """
     return [rounded(row) for row in values] if values.ndim else float(f"{float(values):.7g}")
-
-
-def experts_growth(advice: Advice) -> Array:
-    """Distinct experts of a verification over those of a plain step, [nB, nK]. 1 for a dense model.
-    [-]"""
-    plain = advice.curve.touched_plain[:, None]
-    return np.asarray(
-        np.where(plain > 0, advice.curve.touched_verify / np.maximum(plain, 1e-9), 1.0)
-    )
 
 
 def dense_twin(advice: Advice) -> list[float] | None:
@@ -140,7 +133,7 @@ def dense_twin(advice: Advice) -> list[float] | None:
 
 def _points(speedups: pd.DataFrame | None, drafter_id: str) -> list[list[Any]]:
     """Measured speedups as [batch, K or None, speedup, whether of this drafter, source, whether of
-    random tokens]."""
+    random tokens, name of the drafter]."""
     if speedups is None:
         return []
     return [
@@ -151,9 +144,14 @@ def _points(speedups: pd.DataFrame | None, drafter_id: str) -> list[list[Any]]:
             not drafter_id or row.drafter == drafter_id,
             printable(str(row.source)),
             bool(getattr(row, "random_tokens", False)),
+            _drafter_called(str(row.drafter)),
         ]
         for row in speedups.itertuples()
     ]
+
+
+def _drafter_called(drafter_id: str) -> str:
+    return drafter_name(drafter_id) if drafter_id in drafter_ids() else "another drafter"
 
 
 def launch(advice: Advice, outcome: Outcome) -> dict[str, str]:
@@ -199,8 +197,8 @@ def _command_facts(advice: Advice, outcome: Outcome, engine_launch: EngineExport
 
 
 PAGE_SLOTS = (
-    *("headline", "range", "time", "slow", "alternative", "borrowed", "memory"),
-    *("published", "published_here", "pool", "pool_left", "pays", "pays_end", "admit"),
+    *("headline", "cause", "range", "time", "slow", "alternative", "memory", "admit"),
+    *("amber", "published", "other_gained", "pool_line"),
     *("memory_need", "memory_fix", "launch"),
 )
 """Slots that the browser fills."""
@@ -233,6 +231,7 @@ def live_why(advice: Advice) -> dict[str, Any]:
         sum((parts.get(component, zero) for component in names), zero) for names in GROUPS.values()
     ]
     verified = curve.verify_step_s / curve.plain_step_s[:, None]
+    loading = Loading.of(advice.setup, curve)
     axes = {
         "key": advice.scenario.hash,
         "batch": advice.scenario.batch_size,
@@ -249,37 +248,23 @@ def live_why(advice: Advice) -> dict[str, Any]:
     amdahl = {
         "experts": None if moe is None else moe.n_experts,
         "touched": [rounded(curve.touched_plain), rounded(curve.touched_verify)],
-        "share": rounded(_routed_share(advice)),
+        "share": rounded(loading.time_share),
         "verify": rounded(verified),
-        "amdahl": rounded(expected_ratio(advice)),
-        "hidden": rounded(hidden_loading(advice, verified)),
+        "amdahl": rounded(loading.expected),
+        "hidden": rounded(hidden_loading(loading, verified)),
     }
     return axes | times | amdahl
 
 
-def expected_ratio(advice: Advice) -> Array:
-    """Verification over a plain step by Amdahl's law, were the loading of experts all that grows,
-    [nB, nK]. [-]"""
-    return np.asarray(laws.amdahl_ratio(_routed_share(advice)[:, None], experts_growth(advice)))
-
-
-def _routed_share(advice: Advice) -> Array:
-    """Share of a plain step that loads routed experts, [nB]. [-]"""
-    curve = advice.curve
-    return np.asarray(
-        curve.plain_components.get("routed", np.zeros_like(curve.batches)) / curve.plain_step_s
-    )
-
-
-def hidden_loading(advice: Advice, verified: Array) -> Array:
+def hidden_loading(loading: Loading, verified: Array) -> Array:
     """Part of the extra expert loading hidden in the verification step, [nB, nK]. [-]
 
     0 without extra loading.
 
     verified : verification steps over plain steps, [nB, nK]. [-]
     """
-    growth = experts_growth(advice)
-    share = _routed_share(advice)[:, None]
+    growth = loading.growth
+    share = loading.time_share[:, None]
     grows = (growth > 1.0 + _GROWS) & (share > 0.0)
     hidden = laws.hidden_share(verified, np.where(grows, share, 1.0), np.where(grows, growth, 2.0))
     return np.asarray(np.where(grows, hidden, 0.0))

@@ -46,12 +46,16 @@ from advisor.text import counted
 from advisor.ui.session import Kept
 
 START: Mapping[str, str] = {
-    "hardware_id": "b200-sxm",
-    "model_id": "gpt-oss-20b",
-    "acceptance": START_ACCEPTANCE,
+    "model_id": "command-a-plus",
+    "hardware_id": "h200-sxm",
+    "n_gpus": "4",
+    "tensor_parallel": "4",
+    "drafter_id": "eagle3",
+    "acceptance": "command-a-plus-eagle3-publisher",
+    "batch_size": "32",
 }
-"""What the first screen asks: a model, accelerator and drafter with published speedups to hold the
-answer against."""
+"""What the first screen asks: a setup whose gain dips, peaks and falls within the batches that fit,
+beside a dense model's that only falls."""
 NAMES = tuple(row.name for row in FIELDS.values() if row.name not in DOCUMENTS)
 """Fields that lie in the session by their own name; documents lie there by the name of what they
 hold."""

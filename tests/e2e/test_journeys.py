@@ -47,7 +47,7 @@ def wait_for_answer(page: Any, scenario: Scenario) -> None:
     """Return once the first screen is that of a scenario, to the digit."""
     headline, below = expected(scenario)
     page.locator("h1", has_text=headline).wait_for()
-    page.locator(".sub", has_text=below).wait_for()
+    page.locator(".reason", has_text=below).wait_for()
     wait_until_drawn(page)
 
 

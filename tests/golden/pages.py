@@ -6,6 +6,7 @@ alone.
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import os
 import tempfile
@@ -110,7 +111,7 @@ def pages() -> str:
                 [f"##### {name}", *(line for line in lines if line not in in_first), "", ""]
             )
             in_first = in_first or set(lines)
-    return text
+    return text.replace(dt.date.today().isoformat(), "TODAY")
 
 
 if __name__ == "__main__":

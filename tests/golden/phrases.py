@@ -78,10 +78,15 @@ BASE = Outcome(
     drafts_to=1024,
     peak=2.13,
     peak_batch=64,
+    zone="sweet",
+    experts_loaded=0.72,
+    experts_more=0.18,
+    experts_time=0.55,
     switches=False,
     varies=False,
     single_k_cost=None,
     published_n=0,
+    published_half=0.0,
     published_slower=0,
     published_below=0,
     published_above=0,
@@ -124,12 +129,14 @@ _LARGE: dict[str, Any] = {"batch": 4096, "needed_gib": 512.6}
 _LIMIT: dict[str, Any] = {"limit_ms": 12.5, "kept_to": 58}
 _RUNS: dict[str, Any] = {
     "published_n": 14,
+    "published_half": 7.0,
     "published_low": 1.06,
     "published_high": 1.87,
     "published_batch_low": 1.0,
     "published_batch_high": 64.0,
 }
-_RUN = _RUNS | {"published_n": 1}
+_RUN = _RUNS | {"published_n": 1, "published_half": 0.5}
+_DENSE: dict[str, Any] = {"experts_loaded": None, "experts_time": None, "experts_more": 0.0}
 _LENGTHS: dict[str, Any] = {"length_n": 3, "length_low": 2.24, "length_high": 2.7}
 _VARIES: dict[str, Any] = {"varies": True, "single_k_cost": 0.012}
 _TIGHT: dict[str, Any] = {
@@ -142,6 +149,12 @@ _TIGHT: dict[str, Any] = {
 _PREFIX: dict[str, Any] = {"prefix_tokens": 1536, "prefix_hit": 0.75}
 STATES: dict[str, dict[str, Any]] = {
     "the usual answer": {},
+    "few experts": {"zone": "few", "experts_loaded": 0.06, "experts_time": 0.41},
+    "drafts load new experts": {"zone": "new", "experts_loaded": 0.21, "experts_more": 0.85},
+    "new experts after the peak": {"zone": "new", "peak_batch": 16},
+    "arithmetic": {"zone": "arithmetic", "experts_loaded": 0.99},
+    "a dense model": _DENSE | {"zone": "free"},
+    "a dense model, arithmetic": _DENSE | {"zone": "arithmetic"},
     "K = 1": {"k": 1, "tried": 1, "best_alone": 1},
     "may lose": {"chance": 0.71, "low": 0.88},
     "hardly": {"speedup": 1.06, "low": 0.97},
@@ -244,6 +257,7 @@ STATES: dict[str, dict[str, Any]] = {
     "an engine without a profile": {"engine": "other", "engine_name": None},
     "an engine without a profile, off": _OFF | {"engine": "other", "engine_name": None},
     "the drafter takes requests": _TIGHT,
+    "nothing fits beside the drafter": _TIGHT | {"largest": 0},
     "and cancels the gain, as the engine logs it": _TIGHT
     | {"full_speedup": 0.97, "cancels_from": 50, "pool_stated": True},
     "as many requests either way": {"plain_largest": 2048, "full_speedup": 1.94},
@@ -286,6 +300,7 @@ FORM_TEXTS: tuple[tuple[str, Any, str], ...] = (
     ("chance", 1.0, "99%"),
     ("tokens", 1, "1 token"),
     ("tokens", 3, "3 tokens"),
+    ("drafts", 3, "3 drafts"),
     ("runs", 1, "1 published run"),
     ("runs", 1400, "1,400 published runs"),
     ("gpus", 1, "1 GPU"),
@@ -312,8 +327,8 @@ def sentences() -> str:
             if phrase is not None and phrase.say and phrase not in before
         }
         before |= set(new.values())
-        lines += [f"# {name}"] * bool(new)
-        lines += [f"{slot}: {BOOK.say(slot, facts)}" for slot in new]
+        said = [f"{slot}: {BOOK.say(slot, facts)}" for slot in new]
+        lines += [f"[{name}] {said[0]}", *said[1:]] if said else []
     return "\n".join(lines) + "\n"
 
 

@@ -17,7 +17,7 @@ from advisor.measured.seeds import read_claims, read_findings
 from advisor.measured.store import default_store_path, only_writer
 from advisor.measured.validation import chances_kept, read_judged
 from advisor.physics import laws
-from advisor.predict.scenario import Scenario
+from advisor.predict.scenario import START_ACCEPTANCE, Scenario
 from advisor.predict.scenario_fields import FIELDS
 from advisor.ui import OLD_PATHS
 from advisor.ui.bar import IN_THE_BAR
@@ -87,7 +87,11 @@ def test_the_browser_is_given_the_library_s_own_answer() -> None:
     assert (data["batch"], data["k"], data["key"]) == (START.batch_size, advice.curve_k, START.hash)
     for name, values in (("speedup", advice.curve.speedup), ("tpot_ms", advice.curve.tpot_s * 1e3)):
         assert data[name][row(data)] == pytest.approx(values[advice.batch_index], rel=1e-4)
-    assert data["command"]["text"].split()[:3] == ["vllm", "serve", "openai/gpt-oss-20b"]
+    assert data["command"]["text"].split()[:3] == [
+        "vllm",
+        "serve",
+        "CohereLabs/command-a-plus-05-2026",
+    ]
     assert f'"num_speculative_tokens":{advice.recommendation.n_draft}' in data["command"]["text"]
 
 
@@ -204,11 +208,11 @@ def test_explore_answers_over_any_two_settings_as_a_map_and_as_a_table(golden: G
 def test_a_launch_line_is_checked_flag_by_flag() -> None:
     test = app("serve", "Command check")
     own = live(test)["command"]["text"].replace(
-        "--tensor-parallel-size 1", "--tensor-parallel-size 2 --seed 1"
+        "--tensor-parallel-size 4", "--tensor-parallel-size 2 --seed 1"
     )
     test.text_area(key="own_line").set_value(own).run()
     table = test.dataframe[0].value.set_index("Flag")
-    assert list(table.loc["--tensor-parallel-size"]) == ["change", "2", "1"]
+    assert list(table.loc["--tensor-parallel-size"]) == ["change", "2", "4"]
     assert table.loc["--seed", "Action"] == "keep"
     assert table.loc["--speculative-config", "Action"] == "same"
     test.text_area(key="own_line").set_value("vllm serve 'half").run()
@@ -392,7 +396,6 @@ def test_a_checkpoint_s_name_is_typed_for_the_model_and_says_its_weights(golden:
 def test_the_drafter_follows_the_model_and_a_typed_length_ends_with_its_own() -> None:
     test = app()
     own = app(acceptance="2.4@3")
-    fresh = test.session_state["_scenario"].acceptance
     for one in (test, own):
         one.selectbox(key="model_id").set_value("deepseek-v3").run()
     scenario = test.session_state["_scenario"]
@@ -416,7 +419,11 @@ def test_the_drafter_follows_the_model_and_a_typed_length_ends_with_its_own() ->
     assert "keep_own_length" not in {button.key for button in own.button}
     test.selectbox(key="model_id").set_value("gpt-oss-20b").run()
     again = test.session_state["_scenario"]
-    assert (again.model_id, again.drafter_id, again.acceptance) == ("gpt-oss-20b", "eagle3", fresh)
+    assert (again.model_id, again.drafter_id, again.acceptance) == (
+        "gpt-oss-20b",
+        "eagle3",
+        START_ACCEPTANCE,
+    )
 
 
 @pytest.mark.parametrize(
@@ -644,7 +651,7 @@ def test_published_points_of_the_same_hardware_and_model_are_in_the_chart_and_th
     asked = {"model_id": "gpt-oss-20b", "drafter_id": "eagle3", "acceptance": "2.4@3"}
     here = app("serve", "Evidence", hardware_id="b200-sxm", **asked)
     points = live(here)["published"]
-    assert any(same for *_, same, _ in points)
+    assert any(point[3] for point in points)
     near = here.dataframe[0].value
     assert {"Measured", "Model"} <= set(near.columns)
     assert (near["Model"] != "").all()

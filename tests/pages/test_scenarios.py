@@ -62,13 +62,13 @@ def test_the_address_says_what_is_on_screen_after_every_change() -> None:
     test = app()
     test.number_input(key="batch_size").set_value(512).run()
     test.selectbox(key="weight_dtype").set_value("fp8").run()
-    test.number_input(key="batch_size").set_value(16).run()
+    test.number_input(key="batch_size").set_value(START.batch_size).run()
     test.selectbox(key="weight_dtype").set_value(None).run()
     query = {
         name: value[0] if isinstance(value, list) else value
         for name, value in test.query_params.items()
     }
-    assert query["batch_size"] == "16"
+    assert query["batch_size"] == str(START.batch_size)
     again = app(**query)
     assert shown(again) == shown(test) == START
     assert not any("link" in item.value for item in again.warning)

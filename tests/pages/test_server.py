@@ -107,7 +107,7 @@ def test_the_page_comes_with_the_app_s_style_and_is_whole(port: int, path: str) 
     assert body.index(element().encode()) < body.index(b"</head>")
     assert body.rstrip().endswith(b"</html>")
     assert body.count(b'id="shell"') == 1
-    assert b"gpt-oss-20b on B200 SXM" in body
+    assert b"Command A+ on H200 SXM" in body
     assert int(headers["Content-Length"]) == len(body)
     assert "ETag" not in headers, (
         "that of the file without the style would keep an old page in a browser"

@@ -12,14 +12,13 @@ import pytest
 from advisor.answers.advice import Advice, advise
 from advisor.answers.explore.cells import AXES, explore
 from advisor.answers.outcome import outcome_of
+from advisor.answers.zones import Loading
 from advisor.physics import laws
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
 from advisor.show.charts.maps import explored_chart
 from advisor.show.live_answer import (
     dense_twin,
-    expected_ratio,
-    experts_growth,
     hidden_loading,
     launch,
     live_answer,
@@ -55,21 +54,12 @@ def test_the_dense_twin_falls_with_batch_where_the_moe_rises_first(advice: Advic
 def test_nothing_is_hidden_where_a_round_is_as_amdahl_has_it_and_all_where_it_costs_nothing(
     advice: Advice,
 ) -> None:
-    as_law = expected_ratio(advice)
-    assert hidden_loading(advice, as_law) == pytest.approx(np.zeros_like(as_law), abs=1e-6)
-    grows = experts_growth(advice) > 1.01
-    assert hidden_loading(advice, np.ones_like(as_law))[grows] == pytest.approx(1.0)
+    loading = Loading.of(advice.setup, advice.curve)
+    as_law = loading.expected
+    assert hidden_loading(loading, as_law) == pytest.approx(np.zeros_like(as_law), abs=1e-6)
+    grows = loading.growth > 1.01
+    assert hidden_loading(loading, np.ones_like(as_law))[grows] == pytest.approx(1.0)
     assert laws.hidden_share(1.2, 0.5, 1.8) == pytest.approx(0.5)
-
-
-def test_a_round_without_drafts_loads_no_more_than_a_plain_step(advice: Advice) -> None:
-    """More loading is the experts' growth times the share of a step that loads them: none at K = 0,
-    and never twice what half as many experts more would load."""
-    loading = np.array(live_answer(advice)["loading"])
-    assert loading[:, 0] == pytest.approx(np.zeros(len(loading)), abs=1e-6)
-    growth = experts_growth(advice)
-    routed = advice.curve.plain_components["routed"] / advice.curve.plain_step_s
-    assert loading == pytest.approx(routed[:, None] * (growth - 1.0), abs=1e-3)
 
 
 def test_payload_and_why_are_json_and_hold_published_points_as_they_are(advice: Advice) -> None:
@@ -89,8 +79,8 @@ def test_payload_and_why_are_json_and_hold_published_points_as_they_are(advice: 
     )
     data = json.loads(json.dumps(live_answer(advice, points)))
     assert data["published"] == [
-        [8.0, 3, 1.5, True, "<b>a</b>", False],
-        [16.0, None, 1.6, False, "b", True],
+        [8.0, 3, 1.5, True, "<b>a</b>", False, "EAGLE-3"],
+        [16.0, None, 1.6, False, "b", True, "Own MTP module"],
     ]
     assert data["usd_per_hour"] == pytest.approx(
         live_answer(advice, usd_per_hour=None)["usd_per_hour"]

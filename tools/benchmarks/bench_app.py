@@ -175,7 +175,7 @@ class Bench:
 
     def changed(self, page: Any, found: list[float], act: Callable[[], Any], css: str = "") -> None:
         """One change: of the live answer, or of the text of `css` and the script's end."""
-        node = page.locator("body" if css else ".live .sub").element_handle()
+        node = page.locator("body" if css else ".live .reason").element_handle()
         page.evaluate(_CHANGED, [node, css, bool(css)])
         act()
         found.append(float(page.evaluate("window.took")) / 1e3)

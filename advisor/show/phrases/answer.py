@@ -51,6 +51,48 @@ PHRASES = (
         "80% range {low:1}–{high:1}×; it may lose: {chance:chance} chance of a gain.",
     ),
     Phrase("range", "", "80% range {low:1}–{high:1}×; {chance:chance} chance of a gain."),
+    Phrase("cause", "!fits", ""),
+    Phrase("cause", "undrafted", ""),
+    Phrase("cause", "all_over_limit", ""),
+    Phrase(
+        "cause",
+        "few",
+        "Loading experts takes {experts_time:pct} of a step here; the rest is paid once a round, "
+        "however many drafts it checks.",
+    ),
+    Phrase(
+        "cause",
+        "new before_peak !off",
+        "A step loads {experts_loaded:pct} of the experts; checking {tried:drafts} loads "
+        "{experts_more:pct} more, which eats into the gain. It peaks at {peak:x} near batch "
+        "{peak_batch:int}.",
+    ),
+    Phrase(
+        "cause",
+        "new",
+        "A step loads {experts_loaded:pct} of the experts; checking {tried:drafts} loads "
+        "{experts_more:pct} more, which eats into the gain.",
+    ),
+    Phrase(
+        "cause",
+        "sweet",
+        "A step already loads {experts_loaded:pct} of the experts, so checking {tried:drafts} "
+        "adds few: the sweet spot.",
+    ),
+    Phrase(
+        "cause",
+        "arithmetic mixture",
+        "A step loads {experts_loaded:pct} of the experts; now arithmetic limits it, and every "
+        "draft costs time.",
+    ),
+    Phrase(
+        "cause", "arithmetic", "Arithmetic limits a step at this batch: every draft costs time."
+    ),
+    Phrase(
+        "cause",
+        "free",
+        "A step is spent reading weights, so checking {tried:drafts} is nearly free.",
+    ),
     Phrase("assumed", "undrafted", ""),
     Phrase("assumed", "!fits", ""),
     Phrase(
@@ -98,8 +140,13 @@ PHRASES = (
         "The accepted length is borrowed from {borrowed}, another drafter of this kind.",
     ),
     Phrase("borrowed", "borrowed !undrafted", "The accepted length is borrowed from {borrowed}."),
+    Phrase("amber", "!fits", ""),
+    Phrase("amber", "undrafted", ""),
+    Phrase("amber", "mostly_below", "{published}"),
+    Phrase("amber", "other_drafter", "{other_gained}"),
+    Phrase("amber", "borrowed", "The accepted length is borrowed from {borrowed}."),
     Phrase(
-        "other_drafter",
+        "other_gained",
         "fits other_drafter",
         "{other_drafter} gained more in {other_n:runs} of this setup: "
         "{other_low:x2}–{other_high:x}.",
@@ -234,6 +281,14 @@ PHRASES = (
         "The drafter leaves {pool_tokens:int} of {plain_pool_tokens:int} KV tokens: {largest:int} "
         "requests at this context either way.",
     ),
+    Phrase("pool_line", "undrafted", ""),
+    Phrase("pool_line", "nothing_fits", ""),
+    Phrase(
+        "pool_line",
+        "fewer",
+        "Memory: {largest:int} requests fit with the drafter, {plain_largest:int} without.",
+    ),
+    Phrase("pool_line", "", "Memory: {largest:int} requests fit."),
     Phrase("pool_more", "undrafted", "{pool_fits} {pool_prefix}"),
     Phrase("pool_more", "never_drafts fits", "{pool_fits} {pool_prefix}"),
     Phrase(
@@ -446,9 +501,17 @@ PHRASES = (
     Phrase("launch_title", "", "Launch on {engine_name} with K = {k}"),
 )
 BOOK = Book(PHRASES, FACTS, FLAGS)
+ZONE_NAMES = {
+    "few": ("few experts loaded", "few experts", "few"),
+    "new": ("drafts load new experts", "new experts", "new"),
+    "sweet": ("sweet spot: experts loaded anyway", "sweet spot", "sweet"),
+    "arithmetic": ("arithmetic limits", "arithmetic"),
+    "free": ("drafts are nearly free", "nearly free", "free"),
+}
+"""Names of the zones of a chart, the longest first."""
 SLOTS = (
     *("headline", "range", "assumed", "time", "slow", "alternative", "memory"),
-    *("published", "published_runs", "other_drafter", "borrowed"),
+    *("published", "published_runs", "other_gained", "borrowed"),
     *("pool", "schedule", "pays", "admit", "change", "adaptive", "basis"),
     *("narrow", "launch"),
 )

@@ -182,6 +182,7 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "pct1": lambda value: f"{round(100 * value, 1) + 0.0:.1f}%",
     "chance": lambda value: f"{100 * min(value, 0.99):.0f}%",
     "tokens": lambda value: counted(value, "token"),
+    "drafts": lambda value: counted(value, "draft"),
     "runs": lambda value: counted(value, "published run"),
     "gpus": lambda value: counted(value, "GPU"),
     "ranges": _ranges,

@@ -237,7 +237,7 @@ def runs_text(numbers: Sequence[int]) -> str:
 
 VERDICT = (
     *("headline", "memory", "range_and_time", "alternative", "slow", "pool"),
-    *("published", "other_drafter", "borrowed"),
+    *("published", "other_gained", "borrowed"),
 )
 """Slots above the table of K, a line each."""
 BY_BATCH = ("schedule", "pays", "admit")

@@ -37,12 +37,12 @@ const HEADS = { K: "Tokens drafted a step", "80% range": "8 in 10 measurements l
 function build(root) {
   const v = { batch: 1, length: 1, waiting: false };
   v.title = node("h1", {});
-  v.figures = node("span", {});
-  v.how = node("button", { class: "how", onclick: () => { v.remarks.open = false; v.tell("how", { batch: v.batch, k: v.now.k || v.m.k }); } }, "How computed");
+  v.figures = node("p", { class: "reason" });
+  v.how = node("button", { class: "how", onclick: () => v.tell("how", { batch: v.batch, k: v.now.k || v.m.k }) }, "How computed");
   v.wider = node("button", { class: "fill", onclick: () => v.tell("wider", true) });
   v.remarks = node("details", {});
   v.said = node("span", { class: "said", role: "status" });
-  const sub = node("div", { class: "sub" }, v.figures, " ", v.how, v.remarks, " ", v.wider, v.said);
+  v.amber = node("p", { class: "amber" });
   v.batchSlider = slider("Batch", "batch", 1, (value, isPlace) => {
     v.batch = Math.min(Math.max(Math.round(isPlace ? 2 ** value : value), 1), v.m.end);
     update(v);
@@ -58,14 +58,17 @@ function build(root) {
   v.card = node("div", { class: "card", hidden: true });
   v.legend = node("div", { class: "legend" });
   v.launch = node("section", { class: "launch" });
+  v.memory = node("p", { class: "limit" });
+  v.every = node("details", { class: "every", ontoggle: () => { if (v.m) drawn_again(v); } });
   v.table = node("tbody", {});
   v.limit = node("p", { class: "limit" });
   v.flips = node("div", { class: "flips" });
   const head = ["K", "Speedup", "80% range", "Best in", "ms/token"].map((one) => node("th", { scope: "col", title: HEADS[one] || "" }, one));
-  const main = node("section", {}, node("div", { class: "head" }, v.heading, v.axes), v.plot, v.legend);
-  v.answers = node("div", {}, node("table", {}, node("thead", {}, node("tr", {}, head)), v.table), v.limit, v.flips);
-  const side = node("aside", {}, v.launch, v.answers);
-  v.box = node("div", { class: "live" }, node("div", { class: "grid" }, node("header", {}, v.title, sub), v.sliders, main, side));
+  const main = node("section", {}, node("div", { class: "head" }, v.axes, v.heading), v.plot, v.legend, v.memory);
+  v.every.append(node("summary", {}, "Every K"), node("table", {}, node("thead", {}, node("tr", {}, head)), v.table), v.limit);
+  v.answers = node("div", {}, v.flips, v.every);
+  const side = node("aside", {}, v.sliders, v.launch, v.answers, v.remarks, v.how);
+  v.box = node("div", { class: "live" }, node("header", {}, v.title, v.figures, v.amber, v.wider, v.said), node("div", { class: "grid" }, main, side));
   root.append(v.box);
   pointer(v);
   v.seen = new ResizeObserver(() => { if (v.m && v.plot.clientWidth !== v.width) drawn_again(v); });
@@ -123,15 +126,17 @@ function commit(v) {
 }
 
 /** Slots of the line below the headline, where the batch fits and where it does not. */
-const LINES = [["range", "time", "slow", "alternative", "borrowed", "published", "published_here", "pool", "pays", "admit"], ["memory", "pool"]];
+const LINES = [["cause", "range", "time", "slow", "alternative", "admit"], ["memory"]];
 
 function update(v) {
   const { m } = v, book = { phrases: m.phrases, flags: m.flags }, isOver = v.batch > m.largest;
   v.now = outcome(m, v.batch, v.length);
   v.ranges = v.now.ranges;
-  v.marks = landmarks(m, v.length, v.ranges);
   v.title.textContent = say(book, "headline", v.now.facts);
   v.figures.textContent = LINES[isOver ? 1 : 0].map((slot) => say(book, slot, v.now.facts)).filter(Boolean).join(" ");
+  v.amber.textContent = say(book, "amber", v.now.facts);
+  v.amber.hidden = !v.amber.textContent;
+  v.memory.textContent = say(book, "pool_line", v.now.facts);
   v.answers.hidden = isOver; // figures of what does not run answer nobody
   v.wider.hidden = !m.wider || !isOver;
   v.wider.textContent = m.wider;
@@ -151,20 +156,20 @@ function update(v) {
 }
 
 function finding(v) {
-  const { m, marks, ranges } = v, own = v.now.rows[v.now.chosen];
+  const { ranges, now } = v, own = now.rows[now.chosen], { peak, peak_batch } = now.facts;
   const ruled = ranges.map((one) => `${named(one.k)} from batch ${one.first}`).join(", ");
-  const best = marks.sweet ? `Most at batch ${marks.sweet.batch}: ${marks.sweet.speedup.toFixed(2)} times. ` : "";
-  const dip = marks.dip ? `A dip at batch ${marks.dip.batch}. ` : "";
-  return `${AXES[KEPT.axis].title} by batch. At batch ${v.batch}: ${named(own.k)}, ${own.speedup.toFixed(2)} times. ${best}${dip}Schedule: ${ruled}.`;
+  const causes = now.zones.map(([kind, last]) => `${v.m.zone_names[kind][0]} up to batch ${last}`).join(", ");
+  return `${AXES[KEPT.axis].title} by batch. At batch ${v.batch}: ${named(own.k)}, ${own.speedup.toFixed(2)} times. Most at batch ${peak_batch}: ${peak.toFixed(2)} times. ${causes}. Schedule: ${ruled}.`;
 }
 
 function drawn_again(v) {
   v.width = v.plot.clientWidth;
   if (!v.width) return;
-  const state = { m: v.m, axis: KEPT.axis, batch: v.batch, k: v.now.k, length: v.length, ranges: v.ranges, marks: v.marks, pinned: KEPT.pinned, label: finding(v) };
-  const { svg, s } = picture(state, v.width);
+  const { m, now, batch, length, ranges } = v, { axis, pinned } = KEPT;
+  const shown = v.every.open ? m.drafts.filter(Boolean) : pinned ? [pinned] : [];
+  const { svg, s } = picture({ m, axis, batch, k: now.k, length, ranges, zones: now.zones, shown, pinned, label: finding(v) }, v.width);
   v.scale = s;
-  v.heading.textContent = AXES[KEPT.axis].title + (KEPT.axis === "usd" ? `, at ${v.m.price}` : "") + (v.m.largest ? "" : ", as if it fitted");
+  v.heading.textContent = [axis === "usd" && m.price, !m.largest && "drawn as if it fitted"].filter(Boolean).join(", ");
   v.plot.replaceChildren(svg, v.card);
 }
 
@@ -177,21 +182,19 @@ function axes(v) {
   }));
 }
 
+/** Published runs by drafter and kind of prompts, and the user's own. */
 function legend(v) {
-  const { published, own, twin, k } = v.m, same = published.filter((one) => one[3]).length, other = published.length - same;
-  const by = [...new Set(published.map((one) => one[4]))].join("; "), isSpeedup = KEPT.axis === "speedup";
-  const keys = [
-    ["━", "schedule", "best K, range"],
-    ["─", "family", "each K"],
-    same && ["◆", "published", `this drafter (${same})`, by],
-    other && ["◇", "faint", `other drafters (${other})`, by],
-    own.length && ["●", "own", `yours (${own.length})`],
-    !published.length && ["", "faint", "no published runs of this setup"],
-    twin && isSpeedup && ["···", "faint", "dense model", `The same layers with the active experts alone, at K = ${k}: a draft loads no more of them`],
-    !isSpeedup && ["╌", "ink", "no drafts"],
-  ];
-  const shown = keys.filter(Boolean).map(([mark, color, said, title = ""]) => node("span", { title }, node("i", { style: `color:var(--${color})` }, mark), said));
-  v.legend.replaceChildren(...shown, node("button", { onclick: () => csv(v) }, "CSV"));
+  const kinds = new Map();
+  for (const [, , , same, source, random, drafter] of v.m.published) {
+    const said = `published, ${drafter}${random ? ", random tokens" : ""}`, mark = same ? (random ? "◇" : "◆") : "○";
+    const one = kinds.get(said) || { n: 0, mark, color: same ? "published" : "other", by: new Set() };
+    one.n++;
+    one.by.add(source);
+    kinds.set(said, one);
+  }
+  if (v.m.own.length) kinds.set("yours", { n: v.m.own.length, mark: "●", color: "own", by: [] });
+  const shown = [...kinds].map(([said, one]) => node("span", { title: [...one.by].join("; ") }, node("i", { style: `color:var(--${one.color})` }, one.mark), `${said} (${one.n})`));
+  v.legend.replaceChildren(...(KEPT.axis === "speedup" ? shown : []), node("button", { onclick: () => csv(v) }, "CSV"));
 }
 
 function csv(v) {
@@ -245,9 +248,9 @@ function launch(v) {
 function flipped(v) {
   const rows = flips(v.m, v.batch, v.length, v.now).map((one) => {
     const value = one.what === "batch" ? whole(one.value) : one.value.toFixed(2);
-    return node("div", {}, `${one.what === "batch" ? "Batch" : "Accepted length"} ${one.above ? ">" : "<"} ${value}`, node("b", {}, `→ ${named(one.k)}`));
+    return node("tr", {}, node("th", { scope: "row" }, `${one.what === "batch" ? "Batch" : "Accepted length"} ${one.above ? ">" : "<"} ${value}`), node("td", {}, `→ ${named(one.k)}`));
   });
-  v.flips.replaceChildren(...(rows.length ? [node("h2", {}, "Change K when"), ...rows] : []));
+  v.flips.replaceChildren(...(rows.length ? [node("h2", {}, "Change K when"), node("table", {}, rows)] : []));
 }
 
 /** Every K at the batch under the pointer; a click makes that batch the one asked about. */
@@ -271,7 +274,19 @@ function pointer(v) {
   v.plot.addEventListener("pointerleave", () => (v.card.hidden = true));
   let closes = false; // a click that closes a menu is not one on the chart
   v.plot.addEventListener("pointerdown", () => { closes = Boolean(document.querySelector("[data-testid=stPopoverBody]")); }, true);
-  v.plot.addEventListener("click", (event) => { if (closes) return; v.batch = Math.max(batchAt(event), 1); update(v); commit(v); });
+  v.plot.addEventListener("pointermove", (event) => {
+    if (closes || !(event.buttons & 1)) return;
+    v.batchSlider.held = true;
+    v.batch = Math.max(batchAt(event), 1);
+    update(v);
+  });
+  v.plot.addEventListener("click", (event) => {
+    v.batchSlider.held = false;
+    if (closes) return;
+    v.batch = Math.max(batchAt(event), 1);
+    update(v);
+    commit(v);
+  });
 }
 
 export default function (component) {

@@ -15,27 +15,30 @@ const dot = (cx, cy, r, style, said) => el("circle", { cx, cy, r, style }, el("t
 /** A text around its place, or from it on. */
 const label = (x, y, said, css, anchor = "middle", style = "") => el("text", { x, y, class: css, "text-anchor": anchor, style }, said);
 
-/** The scale of one picture: places of batches and values, and what fits between. */
-function frame(m, axis, f, ranges, width) {
-  const isSpeedup = axis === "speedup", narrow = width < 560, height = narrow ? 340 : 524;
-  const box = { left: 44, right: width - 48, top: 22, bottom: height - 74 };
+/** Height of the zones' names. */
+const SASH = 40;
+
+/** The scale of one picture: places of batches and values, and what fits between. `shown`: K with a line of their own. */
+function frame(m, axis, f, ranges, width, shown, asked) {
+  const isSpeedup = axis === "speedup", narrow = width < 560, height = narrow ? 380 : 520;
+  const box = { left: 44, right: width - (narrow ? 12 : 112), top: 26, bottom: height - 92 };
   const kind = AXES[axis], rows = m.batches.map((_, i) => i).filter((i) => m.batches[i] <= Math.max(m.last, 1));
   const values = [];
   for (const row of rows) {
-    for (let k = isSpeedup ? 1 : 0; k < m.drafts.length; k++) values.push(kind.of(m, f, row, k));
+    for (const k of isSpeedup ? shown : [0, ...shown]) values.push(kind.of(m, f, row, m.drafts.indexOf(k)));
     const k = m.drafts.indexOf(scheduled(ranges, m.batches[row]));
     if (k > 0) values.push(...band(m, axis, f, row, k));
-    if (isSpeedup && m.twin) values.push(m.twin[row]);
+    if (isSpeedup && m.twin) values.push(m.twin[row] * f[m.drafts.indexOf(m.k)]);
   }
   if (isSpeedup) for (const one of [...m.published, ...m.own]) values.push(Math.min(one[2], 4));
   let low = Math.min(...values), high = Math.max(...values);
   if (isSpeedup) [low, high] = [Math.max(Math.min(low, 0.85) - 0.05, 0.3), Math.max(high * 1.03, 1.25)];
-  const end = Math.log(m.end) || 1;
+  const end = Math.log(Math.min(m.end, Math.max(m.last * 1.22, asked))) || 1, top = box.top + SASH;
   const x = (batch) => box.left + (Math.log(batch) / end) * (box.right - box.left);
   const scale = kind.log ? Math.log : (v) => v;
-  const y = (value) => box.bottom - ((scale(value) - scale(low)) / (scale(high) - scale(low))) * (box.bottom - box.top);
+  const y = (value) => box.bottom - ((scale(value) - scale(low)) / (scale(high) - scale(low))) * (box.bottom - top);
   const batch = (px) => Math.round(Math.exp(Math.min(Math.max((px - box.left) / (box.right - box.left), 0), 1) * end));
-  return { box, x, y, low, high, height, narrow, kind, rows, batch };
+  return { box, x, y, low, high, height, narrow, kind, rows, batch, end: Math.exp(end) };
 }
 
 /** Ends of the 80 % band of one K, on any axis. */
@@ -57,46 +60,72 @@ function ticks(s) {
 
 const path = (points) => points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)},${y.toFixed(1)}`).join("");
 
-/** The whole picture for one state: {m, axis, batch, k, length, ranges, marks, pinned, label}. */
+/** The whole picture for one state: {m, axis, batch, k, length, ranges, zones, shown, pinned, label}. */
 function picture(state, width) {
-  const { m, axis, batch, length, ranges, marks } = state;
-  const f = factors(m, length), s = frame(m, axis, f, ranges, width), { box, x, y, kind } = s, isSpeedup = axis === "speedup";
+  const { m, axis, batch, length, ranges, shown } = state;
+  const f = factors(m, length), s = frame(m, axis, f, ranges, width, shown, batch), { box, x, y, kind } = s, isSpeedup = axis === "speedup";
   const svg = el("svg", { viewBox: `0 0 ${width} ${s.height}`, height: s.height, role: "img", "aria-label": state.label });
   const add = (made) => svg.append(made), wide = box.right - box.left;
-  add(el("clipPath", { id: "inside" }, rect(box.left - 7, box.top - 6, wide + 14, box.bottom - box.top + 6, "")));
+  add(el("clipPath", { id: "inside" }, rect(box.left - 7, box.top, wide + 14, box.bottom - box.top, "")));
+  zones(svg, state.zones, s, m);
   for (const value of ticks(s)) {
     add(line(`M${box.left},${y(value)}H${box.right}`, "stroke:var(--line)"));
     add(label(box.left - 7, y(value) + 4, kind.show(value), "tick", "end"));
   }
-  const ends = x(Math.max(Math.min(m.largest, m.end), 1));
-  if (isSpeedup) {
-    add(rect(box.left, y(1), wide, Math.max(box.bottom - y(1), 0), "fill:var(--ink);opacity:.035"));
-    add(line(`M${box.left},${y(1)}H${x(m.last)}`, "stroke:var(--faint);stroke-width:1.3"));
-  }
-  if (m.largest > 0 && m.largest < m.end) {
+  if (isSpeedup) add(line(`M${box.left},${y(1)}H${x(m.last)}`, "stroke:var(--ink);stroke-width:1.3"));
+  if (m.largest > 0 && m.largest < s.end) {
+    const ends = x(m.largest);
     add(rect(ends, box.top, box.right - ends, box.bottom - box.top, "fill:var(--ink);opacity:.07"));
-    add(label((ends + box.right) / 2, box.top + 15, box.right - ends > 74 ? "memory full" : "full", "tick"));
+    add(label(Math.min(ends, box.right - 24), box.bottom + 76, `▲ ${whole(m.largest)} fit`, "note"));
   }
-  const inside = el("g", { "clip-path": "url(#inside)" });
+  const inside = el("g", { "clip-path": "url(#inside)" }), last = s.rows[s.rows.length - 1], names = [];
   add(inside);
   bands(inside, m, axis, f, s, ranges);
-  family(inside, svg, state, f, s);
+  for (const k of isSpeedup ? shown : [0, ...shown]) {
+    const i = m.drafts.indexOf(k), of = (row) => y(kind.of(m, f, row, i)), color = k === state.pinned ? "pinned" : k ? "family" : "ink";
+    inside.append(line(path(s.rows.map((row) => [x(m.batches[row]), of(row)])), `stroke:var(--${color});stroke-width:${k === state.pinned ? 2.4 : 1};${k ? "" : "stroke-dasharray:5 4"}`));
+    names.push({ at: of(last), said: named(k), color });
+  }
   if (isSpeedup && m.twin) {
-    const carried = f[m.drafts.indexOf(m.k)];
-    inside.append(line(path(s.rows.map((row) => [x(m.batches[row]), y(m.twin[row] * carried)])), "stroke:var(--faint);stroke-width:1.6;stroke-dasharray:2 4"));
+    const of = (row) => y(m.twin[row] * f[m.drafts.indexOf(m.k)]);
+    inside.append(line(path(s.rows.map((row) => [x(m.batches[row]), of(row)])), "stroke:var(--dense);stroke-width:1.8;stroke-dasharray:1 5;stroke-linecap:round"));
+    names.push({ at: of(last), said: "dense model", color: "dense" });
   }
   thick(inside, m, axis, f, s, ranges);
+  names.push({ at: y(valueAt(m, axis, f, m.last, m.drafts.indexOf(scheduled(ranges, m.last)))), said: ranges.length > 1 ? "K by batch" : named(ranges[0].k), color: "schedule", bold: true });
+  ends(svg, names, s, x(m.last));
   if (isSpeedup) points(inside, m, s);
-  strip(svg, s, ranges, m);
-  add(line(`M${x(batch)},${box.top - 4}V${box.bottom}`, "stroke:var(--ink);stroke-dasharray:3 3"));
-  const value = valueAt(m, axis, f, batch, m.drafts.indexOf(state.k));
-  add(dot(x(batch), y(value), 7, "fill:var(--schedule);stroke:var(--page);stroke-width:2.5", `batch ${batch}`));
-  add(label(Math.min(Math.max(x(batch), box.left + 26), box.right - 26), 12, `batch ${whole(batch)}`, "note"));
-  if (isSpeedup) notes(svg, state, f, s);
-  if (isSpeedup && box.bottom - y(1) > 22) add(label(box.left + 8, y(1) + 17, "slower", "tick halo", "start"));
-  for (let tick = 1; tick <= m.end; tick *= 4) add(label(x(tick), box.bottom + 42, whole(tick), "tick"));
-  add(label(box.left + wide / 2, box.bottom + 62, "Batch", "tick"));
+  strips(svg, s, ranges, m, batch);
+  const px = x(batch), value = valueAt(m, axis, f, batch, m.drafts.indexOf(state.k)), said = `batch ${whole(batch)}`, half = said.length * 3.6 + 9;
+  const middle = Math.min(Math.max(px, half), width - half);
+  add(line(`M${px},22V${box.top}M${px},${box.top + SASH - 4}V${box.bottom}`, "stroke:var(--ink);stroke-width:1.4"));
+  add(dot(px, y(value), 7, "fill:var(--schedule);stroke:var(--page);stroke-width:2.5", said));
+  add(el("rect", { x: middle - half, y: 0, width: 2 * half, height: 23, rx: 11.5, style: "fill:var(--ink)" }));
+  add(label(middle, 16, said, "note", "middle", "fill:var(--page)"));
+  for (let tick = 1; tick <= s.end; tick *= s.narrow ? 4 : 2) add(label(x(tick), box.bottom + 60, whole(tick), "tick"));
+  add(label(box.left + wide / 2, box.bottom + 78, "batch", "tick"));
   return { svg, s };
+}
+
+/** What decides the gain where, by batch: colored, with its name where it has room. */
+function zones(svg, zones, s, m) {
+  let from = s.box.left;
+  for (const [kind, last] of zones) {
+    const to = Math.min(s.x(Math.min(last + 0.5, m.last)), s.box.right), wide = to - from, color = `fill:var(--${kind})`;
+    svg.append(rect(from, s.box.top, wide, SASH - 4, color), rect(from, s.box.top, wide, s.box.bottom - s.box.top, `${color};opacity:.5`));
+    const fits = m.zone_names[kind].find((said) => said.length * 6.6 < wide);
+    if (fits) svg.append(label(from + wide / 2, s.box.top + 23, fits, "zone", "middle", `fill:var(--${kind}-ink)`));
+    from = to;
+  }
+}
+
+/** Names at the ends of lines, apart from one another; where there is no room, beside the lines' starts. */
+function ends(svg, names, s, from) {
+  const apart = 15;
+  names.sort((a, b) => a.at - b.at);
+  names.forEach((one, i) => (one.y = Math.max(Math.min(one.at, s.box.bottom), i ? names[i - 1].y + apart : 0)));
+  for (let i = names.length - 1, limit = s.box.bottom; i >= 0; i--, limit -= apart) names[i].y = Math.min(names[i].y, limit);
+  if (!s.narrow) for (const one of names) svg.append(label(Math.max(from, s.box.right) + 10, one.y + 4, one.said, "end", "start", `fill:var(--${one.color});${one.bold ? "font-weight:650" : ""}`));
 }
 
 function valueAt(m, axis, f, batch, k) {
@@ -124,31 +153,6 @@ function bands(group, m, axis, f, s, ranges) {
   }
 }
 
-/** Every K as a thin line, the darker the fewer tokens are drafted, led to its name at the right end. */
-function family(group, svg, state, f, s) {
-  const { m, axis, pinned } = state, ends = [], last = s.rows[s.rows.length - 1];
-  const most = m.drafts[m.drafts.length - 1] || 1, from = s.x(m.batches[last]);
-  const shade = (k) => `stroke:var(--family);stroke-width:${1.7 - (0.7 * k) / most};opacity:${1 - (0.5 * k) / most}`;
-  m.drafts.forEach((k, i) => {
-    if (axis === "speedup" && !k) return;
-    const of = (row) => s.y(s.kind.of(m, f, row, i));
-    const css = k === pinned ? "stroke:var(--pinned);stroke-width:2.6" : k ? shade(k) : "stroke:var(--ink);stroke-width:1.4;stroke-dasharray:5 4";
-    group.append(line(path(s.rows.map((row) => [s.x(m.batches[row]), of(row)])), css));
-    const y = Math.min(of(last), s.box.bottom);
-    ends.push({ k, css, at: y, y });
-  });
-  ends.sort((a, b) => a.y - b.y);
-  const apart = s.narrow ? 12 : 15;
-  ends.forEach((one, i) => (one.y = i ? Math.max(one.y, ends[i - 1].y + apart) : one.y));
-  const over = ends.length ? ends[ends.length - 1].y - s.box.bottom : 0;
-  if (over > 0) for (let i = ends.length - 1, limit = s.box.bottom; i >= 0; i--, limit -= apart) ends[i].y = Math.min(ends[i].y, limit);
-  for (const one of ends) {
-    const bold = one.k === pinned ? "font-weight:700;fill:var(--pinned)" : "";
-    svg.append(line(path([[from + 1, one.at], [from + 4, one.at], [from + 12, one.y], [from + 15, one.y]]), one.css));
-    svg.append(label(from + 18, one.y + 4, one === ends[0] ? `K=${one.k}` : one.k, "tick halo", "start", bold));
-  }
-}
-
 function thick(group, m, axis, f, s, ranges) {
   for (const range of ranges) {
     const k = m.drafts.indexOf(range.k);
@@ -159,10 +163,11 @@ function thick(group, m, axis, f, s, ranges) {
 }
 
 function points(group, m, s) {
-  for (const [batch, , value, same] of m.published) {
+  for (const [batch, , value, same, , random] of m.published) {
     const px = s.x(batch), py = s.y(value), d = `M${px},${py - 5}L${px + 5},${py}L${px},${py + 5}L${px - 5},${py}Z`;
-    const css = same ? "fill:var(--published);stroke:var(--page);stroke-width:.8" : "fill:none;stroke:var(--faint);stroke-width:1.2";
-    group.append(area(d, css)); // the card under the pointer says what it is
+    const css = random ? "fill:none;stroke:var(--published);stroke-width:1.3" : "fill:var(--published);stroke:var(--page);stroke-width:.8";
+    // The card under the pointer says what it is.
+    group.append(same ? area(d, css) : el("circle", { cx: px, cy: py, r: 4, style: "fill:none;stroke:var(--other);stroke-width:1.3" }));
   }
   for (const [batch, k, value] of m.own) {
     const said = `yours: ${value.toFixed(2)}×, batch ${batch}, K ${k ?? "not stated"}`;
@@ -170,66 +175,30 @@ function points(group, m, s) {
   }
 }
 
-/** Which K rules where. */
-function strip(svg, s, ranges, m) {
-  const top = s.box.bottom + 1, most = Math.max(...m.drafts, 1);
+/** Experts that a step loads, and which K rules where. */
+function strips(svg, s, ranges, m, batch) {
+  const top = s.box.bottom + 4, most = Math.max(...m.drafts, 1), aside = (y, said) => s.narrow || svg.append(label(s.box.right + 10, y, said, "end", "start", "fill:var(--faint)"));
+  if (m.loaded) {
+    const places = [...s.rows.map((row) => s.x(m.batches[row])), s.x(m.last)];
+    s.rows.forEach((row, i) => {
+      const from = i ? (places[i - 1] + places[i]) / 2 : places[0], to = (places[i] + places[i + 1]) / 2;
+      svg.append(rect(from, top, to - from + 0.3, 18, `fill:var(--experts);opacity:${0.06 + 0.86 * m.loaded[row] ** 1.2}`));
+    });
+    const taken = [];
+    for (const at of [batch, 1, m.last, Math.round(m.last ** 0.25), Math.round(Math.sqrt(m.last)), Math.round(m.last ** 0.75)]) {
+      const share = m.loaded[between(m, Math.min(at, m.last))[0]], px = Math.min(Math.max(s.x(at), s.box.left + 16), s.x(m.last) - 18);
+      if (taken.some((one) => Math.abs(one - px) < 60)) continue;
+      taken.push(px);
+      svg.append(label(px, top + 13, percent(share), "note", "middle", share > 0.5 ? "fill:var(--page)" : ""));
+    }
+    aside(top + 13, "experts loaded");
+  }
+  const below = top + (m.loaded ? 22 : 0);
   ranges.forEach((range, i) => {
-    const from = s.x(range.first), to = i + 1 < ranges.length ? s.x(ranges[i + 1].first) : s.x(range.last), wide = to - from;
-    const tint = 0.05 + (0.37 * range.k) / most;
-    svg.append(rect(from, top, Math.max(wide - 2, 1), 25, `fill:var(--schedule);opacity:${tint}`));
+    const from = s.x(range.first), to = i + 1 < ranges.length ? s.x(ranges[i + 1].first) : s.x(Math.min(range.last, m.end)), wide = to - from;
+    svg.append(rect(from, below, Math.max(wide - 2, 1), 18, `fill:var(--schedule);opacity:${0.05 + (0.37 * range.k) / most}`));
     const said = wide > 66 && (!i || !range.k) ? named(range.k) : wide > 13 ? String(range.k) : "";
-    svg.append(label(from + wide / 2 - 1, top + 17, said, "note", "middle", "fill:var(--schedule)"));
+    svg.append(label(from + wide / 2 - 1, below + 13, said, "note", "middle", "fill:var(--schedule)"));
   });
-}
-
-/** Sweet spot, dip with its cause, the peak after it and break-even, where there is room for them. */
-function notes(svg, state, f, s) {
-  const { m, marks, ranges } = state, { box, x, y } = s, taken = [];
-  const free = (b) => taken.every((o) => b.x2 < o.x1 || b.x1 > o.x2 || b.y2 < o.y1 || b.y1 > o.y2);
-  // A note stands where no line runs, or nowhere: its point says the same.
-  const end = Math.log(m.end) || 1, width = box.right - box.left;
-  const carried = f[m.drafts.indexOf(m.k)];
-  const covers = (b) => {
-    for (let px = Math.max(b.x1, box.left); px <= Math.min(b.x2, x(m.last)); px += 4) {
-      const batch = Math.exp(((px - box.left) / width) * end), [row, share, after] = between(m, batch);
-      const lines = m.drafts.map((_, i) => i).filter((i) => m.drafts[i]).map((i) => valueAt(m, "speedup", f, batch, i));
-      if (m.twin) lines.push(carried * mixed(share, m.twin[row], m.twin[after]));
-      if (lines.some((value) => y(value) > b.y1 && y(value) < b.y2)) return true;
-    }
-    return false;
-  };
-  taken.push({ x1: x(state.batch) - 1, x2: x(state.batch) + 1, y1: 0, y2: box.bottom }, { x1: box.left, x2: box.left + 180, y1: y(1) + 3, y2: y(1) + 22 });
-  if (m.largest < m.end) taken.push({ x1: x(Math.max(m.largest, 1)), x2: box.right, y1: 0, y2: box.top + 20 });
-  const put = (px, py, said, tries) => {
-    const wide = said.length * 7, shifts = [0, wide / 2 + 7, -wide / 2 - 7];
-    const rows = [...tries, box.top + 14 - py, box.bottom - 8 - py, box.bottom - 26 - py];
-    for (const [dx, dy] of rows.flatMap((dy) => shifts.map((dx) => [dx, dy]))) {
-      const left = Math.min(Math.max(px + dx - wide / 2, box.left + 2), box.right - wide), y = py + dy;
-      const here = { x1: left - 4, x2: left + wide + 4, y1: y - 12, y2: y + 4 };
-      if (left < box.left || y < box.top + 8 || y > box.bottom - 4 || !free(here) || covers(here)) continue;
-      taken.push(here);
-      svg.append(line(`M${px},${py}V${dy < 0 ? y + 4 : y - 12}`, "stroke:var(--schedule)"), label(left, y, said, "note halo", "start"));
-      break;
-    }
-    svg.append(dot(px, py, 4, "fill:var(--page);stroke:var(--schedule);stroke-width:2", said));
-  };
-  const keep = (px, py) => taken.push({ x1: px - 9, x2: px + 9, y1: py - 9, y2: py + 9 });
-  keep(x(state.batch), y(valueAt(m, "speedup", f, state.batch, m.drafts.indexOf(state.k))));
-  for (const [batch, , value] of [...m.published, ...m.own]) keep(x(batch), y(value));
-  const below = [60, 84, 108, 132, 156, 180, -40], above = [-22, -40, -58, -76, 44, 66];
-  const at = (one) => [x(one.batch), y(one.speedup)];
-  const near = (one) => [...above, y(1) - at(one)[1] + 38, ...below];
-  if (marks.sweet) put(...at(marks.sweet), `sweet spot: ${marks.sweet.speedup.toFixed(2)}×, batch ${marks.sweet.batch}`, near(marks.sweet));
-  if (marks.dip) {
-    const causes = { experts: `drafts load ${percent(marks.dip.grows)} more experts`, cliff: "a kernel switches" };
-    put(...at(marks.dip), `dip, batch ${marks.dip.batch}: ${causes[marks.dip.cause] || `${marks.dip.speedup.toFixed(2)}×`}`, [34, 48, ...near(marks.dip)]);
-  }
-  if (marks.peak) put(...at(marks.peak), `second peak: ${marks.peak.speedup.toFixed(2)}×, batch ${marks.peak.batch}`, above);
-  if (marks.end) {
-    const k = m.drafts.indexOf(ranges[ranges.length - 2].k);
-    put(x(marks.end), y(valueAt(m, "speedup", f, marks.end, k)), `break-even: batch ${whole(marks.end)}`, above);
-  }
-  const { largest, outcome: { plain_largest } } = m, isFewer = largest < plain_largest;
-  if (largest && largest < m.end) put(x(largest), box.bottom, isFewer ? `${whole(largest)} fit, ${whole(plain_largest)} without drafter` : `${whole(largest)} fit`, [-12, -30]);
-  if (isFewer && plain_largest < m.end) svg.append(dot(x(plain_largest), box.bottom, 4, "fill:var(--page);stroke:var(--faint);stroke-width:2", "without drafter"));
+  aside(below + 13, "draft K");
 }

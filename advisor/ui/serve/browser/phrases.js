@@ -26,6 +26,7 @@ const FORMS = {
   pct1: (value) => `${(+fixed(100 * value, 1) + 0).toFixed(1)}%`,
   chance: (value) => percent(Math.min(value, 0.99)),
   tokens: (value) => plural(value, "token"),
+  drafts: (value) => plural(value, "draft"),
   runs: (value) => plural(value, "published run"),
   gpus: (value) => plural(value, "GPU"),
 };

@@ -57,6 +57,8 @@ function at(m, table, batch, column) {
   return mixed(share, table[row][column], table[after][column]);
 }
 
+const column = (values) => values.map((value) => [value]);
+
 /** A share of a packed table [length][row][column] at a batch and length. */
 function shareAt(m, table, length, batch, column, unit) {
   const [row, share] = between(m, batch), [low, far] = betweenLengths(m, length), kinds = m.drafts.length, rows = m.batches.length;
@@ -111,12 +113,14 @@ function outcome(m, batch, length) {
   let tried = chosen;
   if (!chosen) for (let i = 1; i < rows.length; i++) if (!tried || rows[i].loss < rows[tried].loss) tried = i;
   const ranges = merged(now && !own ? m.outcome.served.map(([, last, drafted]) => [last, drafted]) : runs);
-  const facts = now ? m.outcome : { ...m.outcome, ...factsAt(m, { batch, length, place, best, k, chosen, tried, rows, ranges, own }) };
-  return { rows, chosen, tried: now ? m.drafts.indexOf(m.outcome.tried) : tried, k, facts, ranges };
+  if (now) tried = m.drafts.indexOf(m.outcome.tried);
+  const zones = zonesOf(m, place, ranges, m.drafts[tried], own);
+  const facts = now ? m.outcome : { ...m.outcome, ...factsAt(m, { batch, length, place, best, k, chosen, tried, rows, ranges, own, zones }) };
+  return { rows, chosen, tried, k, facts, ranges, zones };
 }
 
 /** The facts that move with batch and length. */
-function factsAt(m, { batch, length, place, best, k, chosen, tried, rows, ranges, own }) {
+function factsAt(m, { batch, length, place, best, k, chosen, tried, rows, ranges, own, zones }) {
   const own_k = rows[chosen], row = rows[tried], alone = rows[m.drafts.indexOf(best)], switches = ranges.length > 1;
   const [pays_to, loses_from, drafts_from, drafts_to, peak, peak_batch] = m.ends[place][switches ? 0 : 1 + chosen];
   const runs = m.published.filter((one) => one[3]), sides = m.sides[place], count = (side) => sides.filter((one) => one === side).length;
@@ -130,6 +134,9 @@ function factsAt(m, { batch, length, place, best, k, chosen, tried, rows, ranges
     needed_gib: m.needed_gib[0] + (m.needed_gib[1] - m.needed_gib[0]) * batch, wider_gpus: batch <= m.outcome.batch ? m.outcome.wider_gpus : null,
     admit: isNow(m, length) ? m.outcome.admit : null, accepted_length: m.accepted ? length : null, borrowed: isNow(m, length) ? m.outcome.borrowed : null,
     pays_to, loses_from, drafts_from, drafts_to, peak, peak_batch, switches,
+    zone: zones.length ? running(zones.map(([kind, last]) => [last, kind]), batch)[1] : null,
+    experts_loaded: m.loaded && at(m, column(m.loaded), batch, 0), experts_time: m.loaded && at(m, column(m.loading_time), batch, 0),
+    experts_more: at(m, m.growth, batch, tried) - 1,
     single_k_cost: m.cost[place] && m.cost[place][chosen], varies: Boolean(m.cost[place]),
     published_below: count(-1), published_above: count(1),
     here_n: here.length, here_low: here.length ? Math.min(...here) : null, here_high: here.length ? Math.max(...here) : null,
@@ -158,35 +165,8 @@ function flips(m, batch, length, now) {
   return found;
 }
 
-/** Where the configuration gains most, dips and peaks again, and stops paying. */
-function landmarks(m, length, ranges) {
-  const f = factors(m, length);
-  const points = m.batches
-    .map((batch, row) => ({ batch, row, column: m.drafts.indexOf(scheduled(ranges, batch)) }))
-    .filter((one) => one.batch <= m.last && m.fixed[one.row])
-    .map((one) => ({ ...one, speedup: m.speedup[one.row][one.column] * f[one.column] }));
-  const marks = {}, drafting = points.filter((one) => one.column);
-  if (!drafting.length || (m.own_served && isNow(m, length))) return marks; // of the model, where the user's own speedups decide
-  const top = (list) => list.reduce((best, one) => (one.speedup > best.speedup ? one : best));
-  marks.sweet = top(drafting);
-  let depth = 1.06;
-  for (let i = 1; i < points.length - 1; i++) {
-    const left = top(points.slice(0, i)), right = top(points.slice(i + 1));
-    const here = Math.min(left.speedup, right.speedup) / points[i].speedup;
-    if (points[i].column && here >= depth) {
-      depth = here;
-      const column = points[i].column, extra = (one) => m.loading[one.row][column];
-      const cliff = m.cliffs.some(([first, last]) => points[i].batch >= first && points[i].batch <= last);
-      const loaded = (1 + extra(points[i])) / (1 + extra(right)); // a cause has to explain at least half of the depth
-      const cause = cliff ? "cliff" : loaded - 1 >= (here - 1) / 2 ? "experts" : "";
-      marks.dip = { ...points[i], cause, grows: m.experts[points[i].row][column] - 1 };
-      marks.peak = right.batch === marks.sweet.batch ? null : right;
-    }
-  }
-  const end = ranges[ranges.length - 1];
-  if (!end.k && ranges.length > 1) marks.end = end.first;
-  return marks;
-}
+/** Zones [kind, last batch] of a configuration; none where the user's own speedups decide. */
+const zonesOf = (m, place, ranges, tried, own) => (own || m.drafts.length < 2 ? [] : ranges.length > 1 ? m.zones[place] : m.k_zones[m.drafts.indexOf(ranges[0].k || tried)]);
 
 /** K of ranges at a batch; beyond their end the last. */
 const scheduled = (ranges, batch) => (ranges.find((one) => batch <= one.last) || ranges[ranges.length - 1]).k;
