@@ -126,5 +126,5 @@ def _joined(batches: IntArray, kinds: list[str], end: int) -> tuple[Zone, ...]:
 
 
 def zone_at(found: tuple[Zone, ...], batch: int) -> str:
-    """Kind of the zone of a batch; beyond the last that of the last."""
+    """Kind of the zone of a batch, beyond the last that of the last."""
     return next((zone.kind for zone in found if batch <= zone.last), found[-1].kind)

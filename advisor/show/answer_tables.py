@@ -68,34 +68,37 @@ def answer_tables(
 
 def _at(answer: AtLength, loading: Loading) -> dict[str, Any]:
     """What the tables have at one accepted length."""
-    return {
+    cases = {
         "best": _runs(answer.table.best),
         "schedule": _schedule_runs(answer.table.ranges),
         "enough": answer.enough.astype(int).tolist(),
+        "zones": _zones(answer, loading),
+    }
+    return cases | {
         "best_share": answer.odds.p_best,
         "chance": answer.curve.p_gain,
         "loss": answer.odds.loss,
         "ends": _ends(answer),
         "cost": _costs(answer),
         "sides": _sides(answer),
-        "zones": _zones(answer, loading),
     }
 
 
 def _zones(answer: AtLength, loading: Loading) -> list[list[Any]]:
     """Zones of K by batch as [kind, last batch]."""
     served = served_columns(answer.curve, answer.table.ranges, answer.advice.curve_k)
-    found = zones(answer.advice.setup, answer.curve, loading, served)
-    return [[zone.kind, zone.last] for zone in found]
+    by_batch = zones(answer.advice.setup, answer.curve, loading, served)
+    return [[zone.kind, zone.last] for zone in by_batch]
 
 
 def _k_zones(advice: Advice, loading: Loading) -> list[list[list[Any]]]:
     """Zones of each K at every batch, which no accepted length moves."""
-    found = [
-        zones(advice.setup, advice.curve, loading, np.full(advice.curve.batches.size, column))
-        for column in range(advice.curve.drafts.size)
-    ]
-    return [[[zone.kind, zone.last] for zone in each] for each in found]
+    by_k = []
+    for column in range(advice.curve.drafts.size):
+        throughout = np.full(advice.curve.batches.size, column)
+        by_batch = zones(advice.setup, advice.curve, loading, throughout)
+        by_k.append([[zone.kind, zone.last] for zone in by_batch])
+    return by_k
 
 
 def _digits(values: Array) -> list[float]:

@@ -89,12 +89,13 @@ def live_answer(
         "usd_per_hour": None if price is None else price.usd_per_hour,
         "price": "" if price is None else price.short,
     }
+    remarks = BOOK.says(("adaptive",), outcome.facts)
     measurements = {
         "published": _points(published, scenario.drafter_id),
         "own": points,
         "command": launch(advice, outcome),
         "wider": _wider(advice, outcome),
-        "warnings": [printable(text) for text in note_texts(advice.notes)],
+        "warnings": [*map(printable, note_texts(advice.notes)), *remarks],
     }
     phrases = {"phrases": PAGE_PHRASES, "flags": FLAGS, "zone_names": ZONE_NAMES}
     book = {"outcome": outcome.facts} | phrases
@@ -178,7 +179,6 @@ def launch(advice: Advice, outcome: Outcome) -> dict[str, str]:
         *note_texts(to_fill, "sentence"),
         *(note_text(note, "short") for note in advice.notes if note.kind == "split_blocks"),
         *COMMAND.says(("fixed", "requests"), command),
-        BOOK.say("adaptive", facts),
     ]
     note = " ".join(filter(None, notes))
     return written | {"text": text, "note": note, "hint": COMMAND.say("hint", command)}
