@@ -53,10 +53,11 @@ def answer_tables(
     rows = [_at(at_length(advice, length), loading) for length in lengths]
     advice.at_lengths.clear()  # a session keeps its answer, and these are large
     columns = {name: [row[name] for row in rows] for name in rows[0]}
+    factors = [_digits(length_factor(advice, length)) for length in lengths]
     return {
         "accepted": accepted if k else None,
         "now_at": now,
-        "factor": [_digits(length_factor(advice, length)) for length in lengths],
+        "factor": factors,
         "own_served": _runs(own_drafts(advice, own)) if own else None,
         **columns,
         "k_zones": _k_zones(advice, loading),
