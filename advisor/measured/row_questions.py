@@ -550,7 +550,9 @@ def _acceptance(
     row."""
     stated = cells.get("accepted_length")
     if stated:
-        same_run = says(cells.get("accepted_length_same_run"), YES)
+        # A mean over requests lies above what the rounds of the run emit.
+        is_mean = says(cells.get("accepted_length_per_request"), YES)
+        same_run = says(cells.get("accepted_length_same_run"), YES) and not is_mean
         nothing = stated in ("1", "1.0")  # one emitted token a round: no draft was accepted
         length = ",".join(["0"] * n_draft) if nothing else f"{stated}@{n_draft}"
         return length, "same_run" if same_run else "borrowed", None

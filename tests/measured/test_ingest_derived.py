@@ -25,6 +25,7 @@ from advisor.measured.ingest.derived import (
     step_time_from_latencies,
 )
 from advisor.measured.ingest.read import read_upload
+from advisor.measured.ingest.rows import evaluate
 from advisor.measured.ingest.side_by_side import value_direction
 from advisor.predict.scenario_fields import mean_context
 from advisor.show.phrases.reading import reading_texts
@@ -316,3 +317,15 @@ def test_rows_with_neither_old_nor_new_names_are_kept_when_others_have_them():
     )
     frame = read_upload("x", text.encode()).result.frame
     assert frame["derived"].fillna("").tolist() == ["", "speedup", "step_time_s;speedup", ""]
+
+
+def test_a_length_that_is_a_mean_over_requests_is_noted():
+    table = (
+        "hardware_id,model_id,gpu_count,drafter,draft_tokens_k,batch_size,tpot_s,accepted_length,"
+        "accepted_length_same_run,accepted_length_per_request\n"
+        "h200-sxm,qwen3-30b-a3b,1,eagle3,3,16,0.004,2.4,1,1\n"
+        "h200-sxm,qwen3-30b-a3b,1,eagle3,3,32,0.005,2.4,1,0\n"
+    )
+    measured = evaluate(read_upload("runs.csv", table.encode()))
+    kinds = {note.kind: dict(note.facts) for note in measured.derived}
+    assert kinds["otherwise_length_per_request"] == {"n": 1}

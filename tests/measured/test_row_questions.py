@@ -96,6 +96,14 @@ def test_a_batch_timed_until_its_last_sequence_waits_for_the_slowest() -> None:
 
 
 @pytest.mark.parametrize(
+    ("cell", "source"), [("", "same_run"), ("0", "same_run"), ("1", "borrowed")]
+)
+def test_a_length_that_is_a_mean_over_requests_counts_as_borrowed(cell: str, source: str) -> None:
+    row = ROW | {"accepted_length_same_run": "1", "accepted_length_per_request": cell}
+    assert question_of(row).acceptance_source == source
+
+
+@pytest.mark.parametrize(
     ("cell", "charged"), [("", True), ("0", True), ("1", False), ("1.0", False)]
 )
 def test_a_row_whose_prompts_were_cached_pays_no_prefill_and_keeps_its_context(

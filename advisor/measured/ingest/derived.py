@@ -241,9 +241,9 @@ def derive_rows(frame: pd.DataFrame) -> tuple[pd.DataFrame, Computed]:
     _fill(out, values, done, "speedup", ratio, drafting)
 
     out["derived"] = merge_names(frame["derived"], done)
-    return out, Computed(
-        done, {"accepted_length": too_long, "step_time_s": product_used, "tpot_s": per_token}
-    )
+    otherwise = {"accepted_length": too_long, "step_time_s": product_used, "tpot_s": per_token}
+    otherwise["length_per_request"] = true_in(frame["accepted_length_per_request"] == 1)
+    return out, Computed(done, otherwise)
 
 
 _SHORTER = 0.97
