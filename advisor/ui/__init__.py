@@ -6,10 +6,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 """Pages are named by their whole path: installed, the entry script lies elsewhere."""
-PAGES = {
-    name: HERE / name / "page.py"
-    for name in ("serve", "design", "measure", "trust", "lab", "share")
-}
+PAGES = {name: HERE / name / "page.py" for name in ("serve", "design", "measure", "trust", "share")}
 HIDDEN = frozenset({"share"})
 """Pages without an entry of their own: the bar leads there."""
 OLD_PATHS = {
@@ -19,7 +16,8 @@ OLD_PATHS = {
     "runtime_k": ("serve", {}),
     "data": ("measure", {}),
     "measurements": ("measure", {}),
-    "profile": ("lab", {"lab_tab": "This machine"}),
+    "profile": ("measure", {"measure_machine": True}),
+    "lab": ("serve", {"serve_tab": "Simulate"}),
     "report": ("share", {}),
     "sources": ("trust", {}),
 }

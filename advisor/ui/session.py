@@ -116,10 +116,8 @@ def attempt(action: Callable[..., T], *arguments: Any) -> tuple[T | None, str]:
         return None, str(error)
 
 
-SERVE_TABS = ("Why", "Explore", "Evidence", "Command check")
+SERVE_TABS = ("Why", "Explore", "Evidence", "Command check", "Simulate", "Sweep")
 EXPLORE_AS = ("Map", "Table", "K by context", "Compare models", "Drafters")
-LAB_TABS = ("Simulation", "Sweep", "Expert parallelism", "This machine")
-_WAS = {"Ranks of experts": "Expert parallelism"}
 LARGEST_LIMIT = 1e9
 SMALLEST_LIMIT = 1e-3
 _SETTINGS = "_page_settings"
@@ -187,7 +185,6 @@ SETTINGS: Mapping[str, PageSetting] = {
     "design_target_active": _limit,
     "design_tpot": _limit,
     "design_memory": _limit,
-    "lab_tab": PageSetting(LAB_TABS[0], _one_of(LAB_TABS, _WAS)),
     "report_context": _off,
     "report_models": _off,
     "report_ranks": _off,

@@ -113,7 +113,7 @@ def ten_users() -> Load:
         cpu = (cpu_s(pid) - cpu) / (USERS * ROUNDS)
         browsers_cpu = (_browsers_cpu_s(pid) - browsers_cpu) / (USERS * ROUNDS)
         for page, name in zip(
-            pages, itertools.cycle(("Design", "Measure", "Lab", "Trust", "Serve")), strict=False
+            pages, itertools.cycle(("Design", "Measure", "Trust", "Serve")), strict=False
         ):
             page.get_by_role("link", name=name, exact=True).first.click()
         for page in pages:

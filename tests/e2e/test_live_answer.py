@@ -422,7 +422,7 @@ def wordy(*values: str, words: int) -> ParameterSet:
 @pytest.mark.parametrize(
     ("name", "query"),
     [
-        *((name, "") for name in ("trust", "lab", "share")),
+        *((name, "") for name in ("trust", "share")),
         wordy("design", "", words=105),
         wordy("design", EIGHT, words=111),
     ],

@@ -22,7 +22,6 @@ PAGES: Mapping[str, tuple[str, str]] = {
     "design": ("design", CHART),
     "measure": ("measure", "[data-testid=stMain] [data-testid=stFileUploader]"),
     "trust": ("trust", CHART),
-    "lab": ("lab", "[data-testid=stMain] [data-testid=stTabs]"),
     "share": ("share", "[data-testid=stMain] [data-testid=stDownloadButton]"),
 }
 """Page name: path of its address, and what is on it once it is drawn."""
@@ -32,9 +31,8 @@ TABS: Mapping[str, tuple[str, str]] = {
     "serve-evidence": ("serve", "serve_tab=Evidence"),
     "serve-command-check": ("serve", "serve_tab=Command+check"),
     "design-targets": ("design", "design_targets=h100-sxm%3A8%2Cb200-sxm%3A128"),
-    "lab-sweep": ("lab", "lab_tab=Sweep"),
-    "lab-ranks": ("lab", "lab_tab=Expert+parallelism"),
-    "lab-machine": ("lab", "lab_tab=This+machine"),
+    "serve-simulate": ("serve", "serve_tab=Simulate"),
+    "serve-sweep": ("serve", "serve_tab=Sweep"),
 }
 """Tabs of pages that show much: the page, and what its address says besides the scenario."""
 

@@ -39,8 +39,8 @@ STATES: dict[str, tuple[str, str, dict[str, str]]] = {
     "design, batch 16": ("design", "", {"batch_size": "16"} | QWEN),
     "measure": ("measure", "", {}),
     "trust": ("trust", "", {}),
-    "lab": ("lab", "", {}),
-    "lab, sweep": ("lab", "Sweep", {}),
+    "serve, simulate": ("serve", "Simulate", {}),
+    "serve, sweep": ("serve", "Sweep", {}),
     "share": ("share", "", {}),
     "share, batch 256": ("share", "", {"batch_size": "256"} | QWEN),
 }

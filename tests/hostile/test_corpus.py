@@ -17,9 +17,9 @@ from advisor.measured.ingest.traces import read_power_log
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.ui.bar import _open, _share_key, _take_file, _take_hardware_file
-from advisor.ui.lab.sweep import _take as sweep_panel_take
 from advisor.ui.measure.drop import take
 from advisor.ui.measure.traces import POWER, take_acceptance, take_trace
+from advisor.ui.serve.sweep import _take as sweep_panel_take
 from tests.command_line import QWEN
 from tests.hostile.corpus import corpus
 

@@ -77,7 +77,7 @@ def test_every_uploader_has_a_limit_that_the_server_holds() -> None:
         assert text.count(".file_uploader(") == text.count("max_upload_size="), path.name
     test = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60).run()
     test.session_state["process"] = "trace"  # the one way of simulating that takes a file
-    for name, settings in (("measure", {}), ("lab", {"lab_tab": "Simulation"})):
+    for name, settings in (("measure", {}), ("serve", {"serve_tab": "Simulate"})):
         for key, value in settings.items():
             test.session_state[key] = value
         go_to(test, name).run()

@@ -32,7 +32,7 @@ from tests.pages.app_page import go_to, live, press, telling, texts
 from tests.pages.app_page import opened as app
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ("serve", "design", "measure", "trust", "lab", "share")
+PAGES = ("serve", "design", "measure", "trust", "share")
 
 
 def link(scenario: Scenario) -> dict[str, str]:
@@ -220,20 +220,19 @@ def test_a_launch_line_is_checked_flag_by_flag() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "page", "tab"),
-    [
-        (path, page, next(iter(settings.values()), ""))
-        for path, (page, settings) in OLD_PATHS.items()
-    ],
+    ("path", "page", "settings"),
+    [(path, page, settings) for path, (page, settings) in OLD_PATHS.items()],
 )
-def test_an_old_path_leads_to_the_page_that_shows_the_same(path: str, page: str, tab: str) -> None:
+def test_an_old_path_leads_to_the_page_that_shows_the_same(
+    path: str, page: str, settings: dict[str, Any]
+) -> None:
+    tab = settings.get(f"{page}_tab", "")
     test = app(path, acceptance="2.4@3")
     assert test.session_state["_scenario"].acceptance == "2.4@3"
     assert [one.value for one in test.title] == [
         one.value for one in app(page, tab, acceptance="2.4@3").title
     ]
-    if tab:
-        assert test.session_state[f"{page}_tab"] == tab
+    assert {name: test.session_state[name] for name in settings} == settings
 
 
 def test_an_accepted_length_is_typed_under_more_as_a_number_a_list_or_a_curve() -> None:
@@ -457,12 +456,12 @@ def test_a_placement_buys_its_gpus() -> None:
 
 
 def test_a_page_s_settings_survive_another_page_and_stand_in_the_address() -> None:
-    test = app("lab", "Expert parallelism", acceptance="2.4@3")
+    test = app("serve", "Evidence", acceptance="2.4@3")
     go_to(test, "measure").run()
     assert not test.exception
-    go_to(test, "lab").run()
-    assert test.session_state["lab_tab"] == "Expert parallelism"
-    assert test.query_params["lab_tab"] in ("Expert parallelism", ["Expert parallelism"])
+    go_to(test, "serve").run()
+    assert test.session_state["serve_tab"] == "Evidence"
+    assert test.query_params["serve_tab"] in ("Evidence", ["Evidence"])
 
 
 def test_every_chart_has_an_alt_text_with_its_finding() -> None:

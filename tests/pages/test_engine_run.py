@@ -82,7 +82,7 @@ def test_a_run_is_started_cancelled_and_resumed_on_the_page(
     press(test, "engine_start")
     assert not test.error
     run = profile.latest(engine=True)
-    assert profile.latest() is None, "no sweep of Lab"
+    assert profile.latest() is None, "no sweep"
     until(lambda: profile.engine_progress(run)[0] > 0)
     again = opened("measure", **link(SCENARIO))  # a new session
     assert any("Measuring olmoe" in str(item.proto) for item in again.get("progress"))

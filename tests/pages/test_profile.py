@@ -75,7 +75,9 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def page() -> AppTest:
-    return opened("lab", "This machine")
+    test = opened("measure")
+    test.session_state["measure_machine"] = True
+    return test.run()
 
 
 def until(done: Any) -> None:

@@ -20,32 +20,30 @@ from tests.pages.app_page import go_to, opened, press, texts
 from tests.pages.test_answers import SHIPPED, FakeCache
 from tests.pages.test_uploads import alts, upload
 
-RANKS = "Expert parallelism"
 
-
-def lab(**query: object) -> AppTest:
+def why(**query: object) -> AppTest:
     return opened(
-        "lab",
-        RANKS,
+        "serve",
+        "Why",
         **({"acceptance": "2.4@3"} | {name: str(value) for name, value in query.items()}),
     )
 
 
 def given(test: AppTest, name: str, data: bytes) -> AppTest:
-    """The page Lab after a file was dropped on Measure."""
+    """Serve after a file was dropped on Measure."""
     upload(go_to(test, "measure").run(), name, data)
-    return go_to(test, "lab").run()
+    return go_to(test, "serve").run()
 
 
 def forgotten(test: AppTest) -> AppTest:
-    """The page Lab after the trace was forgotten on Measure."""
+    """Serve after the trace was forgotten on Measure."""
     go_to(test, "measure").run().button(key="forget_trace").click().run()
-    return go_to(test, "lab").run()
+    return go_to(test, "serve").run()
 
 
 def test_ranks_are_counted_on_the_trace_when_the_scenario_has_some() -> None:
-    assert "set EP above 1" in texts(lab())
-    test = lab(expert_parallel=8, n_gpus=8)
+    assert "count_ranks" not in {button.key for button in why().button}
+    test = why(expert_parallel=8, n_gpus=8)
     assert "Without a trace" in texts(test)
     test = given(test, "trace.npy", npy(synthetic(12, 32, 2, n=128, k=8).astype("uint8")))
     test.number_input(key="rank_copies_8").set_value(3).run()
@@ -62,7 +60,7 @@ def test_ranks_are_counted_on_the_trace_when_the_scenario_has_some() -> None:
 
 
 def test_ranks_counted_on_one_trace_or_with_other_copies_are_not_shown_for_another() -> None:
-    test = lab(expert_parallel=8, n_gpus=8)
+    test = why(expert_parallel=8, n_gpus=8)
     ids = synthetic(12, 32, 2, n=128, k=8).astype("uint8")
     test = given(test, "a.npy", npy(ids))
     press(test, "count_ranks")
@@ -77,7 +75,7 @@ def test_ranks_counted_on_one_trace_or_with_other_copies_are_not_shown_for_anoth
 
 
 def test_a_trace_of_another_number_of_experts_is_said_not_to_be_counted() -> None:
-    test = lab(expert_parallel=8, n_gpus=8)
+    test = why(expert_parallel=8, n_gpus=8)
     test = given(test, "a.npy", npy(synthetic(12, 32, 2, n=128, k=8).astype("uint8")))
     test.session_state["model_id"] = "gpt-oss-20b"
     test.run()
@@ -100,7 +98,7 @@ def table(hot: float = 9.0, experts: int = 128) -> bytes:
 
 
 def on_ranks(**query: str) -> AppTest:
-    return lab(expert_parallel="8", n_gpus="8", **query)
+    return why(expert_parallel="8", n_gpus="8", **query)
 
 
 def test_loads_are_counted_used_on_every_page_and_undone() -> None:
@@ -126,7 +124,7 @@ def test_a_table_that_cannot_be_read_leaves_the_one_before() -> None:
     test = given(on_ranks(), "loads.csv", table())
     upload(go_to(test, "measure").run(), "cut.csv", b"layer,expert,tokens\n0,x,1")
     assert "cut.csv, line 2" in test.info[0].value
-    go_to(test, "lab").run()
+    go_to(test, "serve").run()
     assert "Counts on your table of loads" in texts(test)
 
 
@@ -189,9 +187,9 @@ def section(test: AppTest) -> str:
     return texts(test).split(BEGIN)[1].split("\n## ")[0]
 
 
-def counted_in_lab(copies: int) -> AppTest:
-    """The page Lab after its ranks were counted on a trace."""
-    test = opened("lab", RANKS, **WIDE)
+def counted_on_serve(copies: int) -> AppTest:
+    """Serve after its ranks were counted on a trace."""
+    test = opened("serve", "Why", **WIDE)
     test = given(test, "a.npy", npy(synthetic(12, 32, 2, n=128, k=8).astype("uint8")))
     test.number_input(key="rank_copies_8").set_value(copies).run()
     press(test, "count_ranks")
@@ -212,11 +210,11 @@ def test_it_is_offered_under_expert_parallelism_alone_and_drawn_from_the_preset(
     assert test.query_params["report_ranks"] in ("True", ["True"])
 
 
-def test_what_was_counted_in_lab_is_taken_with_its_trace_and_copies() -> None:
-    test = go_to(counted_in_lab(16), "share").run()
+def test_what_was_counted_on_serve_is_taken_with_its_trace_and_copies() -> None:
+    test = go_to(counted_on_serve(16), "share").run()
     test.toggle(key="report_ranks").set_value(True).run()
     said = (
-        "as you counted them in Lab: counted on 12 sequences, 2 layers of your trace; 0 and 16 "
+        "as you counted them on Serve: counted on 12 sequences, 2 layers of your trace; 0 and 16 "
         "copies"
     )
     assert said in texts(test)
@@ -227,7 +225,7 @@ def test_what_was_counted_in_lab_is_taken_with_its_trace_and_copies() -> None:
 
 
 def test_counts_of_another_scenario_are_not_taken() -> None:
-    test = go_to(counted_in_lab(8), "share").run()
+    test = go_to(counted_on_serve(8), "share").run()
     test.session_state["batch_size"] = 24
     test.toggle(key="report_ranks").set_value(True).run()
     assert test.session_state["_scenario"].batch_size == 24

@@ -1,5 +1,5 @@
-"""The tab Sweep of Lab: the plan of the bar, a finished sweep opened, what it answers, a row opened
-in the bar."""
+"""The tab Sweep of Serve: the plan of the bar, a finished sweep opened, what it answers, a row
+opened in the bar."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from advisor.answers.explore.grid import made_by, read_plan
 from advisor.answers.explore.questions import fastest_within, where_drafting_pays
 from advisor.answers.explore.sweep_files import parquet_bytes, sweep_from
 from advisor.predict.scenario import write_loads
-from advisor.ui.lab import sweep as sweep_page
+from advisor.ui.serve import sweep as sweep_page
 from tests.answers.made_up_sweep import MAKER, grid, parquet
 from tests.own_model import CONFIG_JSON
 from tests.pages.app_page import go_to, opened, press, texts
@@ -28,7 +28,7 @@ BAR = {"hardware_id": "h200-sxm", "model_id": "qwen3-30b-a3b", "acceptance": "2.
 
 
 def panel(**query: str) -> AppTest:
-    return opened("lab", "Sweep", **(BAR | query))
+    return opened("serve", "Sweep", **(BAR | query))
 
 
 def with_files(test: AppTest, *files: tuple[str, bytes]) -> AppTest:

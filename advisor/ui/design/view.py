@@ -79,7 +79,7 @@ from advisor.ui.design.question import (
     own_name,
     take_model,
 )
-from advisor.ui.lab.profile import draw_engine_run
+from advisor.ui.measure.profile import draw_engine_run
 from advisor.ui.session import attempt
 from advisor.ui.state import TO_SERVE, plain, write_settings
 from advisor.ui.widgets import (

@@ -46,7 +46,6 @@ from advisor.predict.scenario_fields import MAX_BATCH, MAX_DRAFT
 from advisor.prediction import AdvisorError
 from advisor.text import counted, listed
 from advisor.ui.answers import advice_for
-from advisor.ui.lab.ranks import LOADS_FILE, take_loads
 from advisor.ui.measure import diagnosis, session, traces
 from advisor.ui.measure.session import (
     FILES,
@@ -72,6 +71,7 @@ from advisor.ui.measure.session import (
 )
 from advisor.ui.measure.traces import PASTED
 from advisor.ui.own_data import START, stop_length
+from advisor.ui.serve.ranks import LOADS_FILE, take_loads
 from advisor.ui.session import Kept, attempt
 from advisor.ui.state import (
     add_own_model,
@@ -325,7 +325,9 @@ def take(given: Mapping[str, bytes], scenario: Scenario, beside: Sequence[UserFi
     ]
     for name, data in by_kind.get("loads", {}).items():
         problem = attempt(take_loads, load_setup(scenario), name, data)[1]
-        notices.append(problem or f"{name}: loads of experts. Lab counts the ranks on them.")
+        notices.append(
+            problem or f"{name}: loads of experts. Serve > Why counts the ranks on them."
+        )
     _SAID.put(tuple(notices))
 
 

@@ -9,9 +9,9 @@ import streamlit as st
 
 from advisor.predict.scenario import Scenario
 from advisor.ui import PAGES
-from advisor.ui.lab.profile import draw_engine_run
 from advisor.ui.measure import diagnosis, session, traces
 from advisor.ui.measure.drop import draw_drop_zone, draw_what_goes_in, is_served
+from advisor.ui.measure.profile import draw_engine_run, draw_profile_panel
 from advisor.ui.measure.verdict import draw_benchmark, follow_bar
 from advisor.ui.state import TO_SERVE
 from advisor.ui.widgets import scenario_or_stop
@@ -37,5 +37,9 @@ if not panels:
     draw_what_goes_in()
     if scenario.engine == "vllm":  # the one engine that it runs
         draw_engine_run(scenario, scenario.model_id, scenario.model_config_json)
+    machine = st.expander("Measure this machine", key="measure_machine", on_change="rerun")
+    if machine.open:
+        with machine:
+            draw_profile_panel()
 for number, draw in enumerate(panels):
     draw(scenario, functools.partial(st.subheader if number else st.title, anchor=False))

@@ -213,7 +213,10 @@ def draw_benchmark(read: Measured | None, scenario: Scenario, heading: Heading) 
         return
     if read.kind != "points":
         heading(f"{counted(read.rows_kept, 'kernel time')} read")
-        st.caption("Kernel times alone move no prediction: give served runs, or see them in Lab.")
+        st.caption(
+            "Kernel times alone move no prediction: give served runs, or see them under Measure "
+            "this machine."
+        )
         _details(read, scenario)
         return
     if likely_columns():

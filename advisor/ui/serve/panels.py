@@ -57,6 +57,7 @@ from advisor.ui import PAGES
 from advisor.ui.answers import asked, board_for, errors_for, published_for, remembered
 from advisor.ui.bar import said_of
 from advisor.ui.own_data import own_points
+from advisor.ui.serve.ranks import draw_ranks_panel
 from advisor.ui.session import EXPLORE_AS, LARGEST_LIMIT, SMALLEST_LIMIT
 from advisor.ui.state import plain, show
 from advisor.ui.widgets import ask, component, download, show_chart, show_table, tried
@@ -283,8 +284,10 @@ def _asked() -> None:
 
 
 def draw_why(advice: Advice) -> None:
-    """The whole tab: a round by K, and why the drafted K pays."""
+    """The whole tab: a round by K, why the drafted K pays, and experts on ranks where they lie on
+    some."""
     _WHY(key="live_why", data=live_why(advice))
+    draw_ranks_panel(advice)
 
 
 _LONGEST = 120

@@ -40,8 +40,8 @@ from advisor.ui.answers import (
     next_steps_for,
     remembered,
 )
-from advisor.ui.lab.ranks import last
 from advisor.ui.own_data import KEPT, map_of, own_points, shown
+from advisor.ui.serve.ranks import last
 from advisor.ui.session import attempt, values
 from advisor.ui.state import link_to, plain
 from advisor.ui.widgets import download
@@ -229,11 +229,11 @@ def _ranks(scenario: Scenario) -> tuple[str, RanksAnswer, str]:
             "Experts on ranks are counted on the loads that the scenario carries.",
         )
     if last_answer is None:
-        text = "routing preset's spread; what you count in Lab takes its place"
+        text = "routing preset's spread; what you count on Serve takes its place"
         return "", _ranks_uncounted(scenario), f"Experts on ranks are drawn from the {text}."
     name, counted = last_answer
     copies = " and ".join(f"{count:,}" for count in counted.placing.redundant)
-    text = f"as you counted them in Lab: {counted.traffic.because}; {copies} copies"
+    text = f"as you counted them on Serve: {counted.traffic.because}; {copies} copies"
     return name, counted, f"Experts on ranks are {text}."
 
 
@@ -249,7 +249,7 @@ def sweep_toggle() -> None:
     """The toggle that puts the session's sweep into the report, where there is one."""
     if (sweep := KEPT.result) is not None:
         help_text = (
-            f"{sweep.origin}: the three questions and the map as they stand in Lab under Sweep."
+            f"{sweep.origin}: the three questions and the map as they stand on Serve under Sweep."
         )
         st.toggle("Sweep too", key="report_sweep", help=plain(help_text))
 

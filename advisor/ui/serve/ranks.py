@@ -138,7 +138,7 @@ def last(setup: Setup) -> tuple[str, RanksAnswer] | None:
     """The answer that was counted last for this scenario and trace, with whatever copies, and a
     name of it.
 
-    Another page does not know the copies that are chosen in Lab. None where none was counted, or
+    Another page does not know the copies that are chosen on Serve. None where none was counted, or
     for another.
     """
     last_answer = _ANSWER.result
@@ -178,13 +178,12 @@ def basis(setup: Setup) -> str:
 
 
 def draw_ranks_panel(advice: Advice) -> None:
-    """The panel: a button, then the answer. Says what is missing where the scenario has no
-    expert-parallel ranks."""
+    """The panel: a button, then the answer. Nothing where no experts lie on ranks."""
     ranks = advice.setup.placement.expert_parallel
     setup = advice.setup
     if ranks < 2:
-        st.caption("Needs expert parallelism: set EP above 1 under More.")
         return
+    st.subheader("Experts on ranks", anchor=False)
     copies, button = st.columns([1, 2], vertical_alignment="bottom")
     copies.number_input(
         "Copies of hot experts",

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from advisor.answers.advice import Advice
 from advisor.answers.best_k import costs_of
 from advisor.answers.simulation.compare import (
     MAX_TRACE_BYTES,
@@ -26,8 +27,7 @@ from advisor.show.charts.runtime import POLICIES, simulation_chart
 from advisor.show.phrases.simulation import LOAD
 from advisor.show.table import Table
 from advisor.ui.answers import advice_for
-from advisor.ui.state import scenario_or_problem
-from advisor.ui.widgets import show_chart, show_problem, show_table, tried
+from advisor.ui.widgets import show_chart, show_table, tried
 
 _KEPT_SIMULATIONS = 16
 _GLANCE_S = 0.5
@@ -173,14 +173,9 @@ def plan(batch_size: int) -> tuple[SimulationPlan, bool]:
     ), warm
 
 
-def draw_simulation() -> None:
-    """The whole panel, for the scenario of the bar."""
-    scenario, problem = scenario_or_problem()
-    if scenario is None:
-        show_problem(problem)
-        return
-    if (advice := tried(advice_for, scenario)) is None:
-        return
+def draw_simulation(advice: Advice) -> None:
+    """The whole tab."""
+    scenario = advice.scenario
     drafts = advice.setup.drafter.kind != "none"
     choice = process_choice() if drafts else None
     if choice is None:

@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from advisor.answers.advice import Advice
 from advisor.answers.best_k import MAY_LOSE
 from advisor.answers.explore.cells import SETTINGS
 from advisor.answers.explore.grid import SweepPlan
@@ -205,8 +206,9 @@ _FILES = "sweep_files"
 _UPLOAD_MIB = 64
 
 
-def draw_sweep_panel(scenario: Scenario) -> None:
+def draw_sweep_panel(advice: Advice) -> None:
     """The whole tab."""
+    scenario = advice.scenario
     st.file_uploader(
         "Parquet files of the command sweep",
         type=["parquet"],
