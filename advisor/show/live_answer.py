@@ -17,6 +17,8 @@ from advisor.answers.best_k import last_batch
 from advisor.answers.engines.config import EngineExport, one_option_a_line
 from advisor.answers.outcome import FLAGS, Outcome, outcome_of
 from advisor.answers.own_gap import own_schedule
+from advisor.answers.summary import stated_k
+from advisor.answers.texts import on_texts
 from advisor.answers.zones import Loading
 from advisor.catalog.engines import engine_of
 from advisor.catalog.hardware import drafter_name, hardware_name
@@ -28,12 +30,14 @@ from advisor.predict.curve import curve_for
 from advisor.predict.spend import price_of
 from advisor.prediction import AdvisorError, Array
 from advisor.show.answer_tables import answer_tables
-from advisor.show.phrases.answer import BOOK, PHRASES, ZONE_NAMES
+from advisor.show.phrases.answer import BOOK, PHRASES, TEXT_NAMES, ZONE_NAMES
 from advisor.show.phrases.notes import note_text, note_texts
 from advisor.show.phrases.schedule import COMMAND
 from advisor.show.words.answer import TO_FILL, engine_setup
 from advisor.text import printable
 
+LEAST_DIFFERENCE = 1e-6
+"""Accepted lengths nearer to each other are the same. [tokens]"""
 _GROWS = 1e-3
 """Growth of the loaded experts below which there is nothing to hide. [-]"""
 
@@ -93,6 +97,7 @@ def live_answer(
     measurements = {
         "published": _points(published, scenario.drafter_id),
         "own": points,
+        "texts": _texts(advice),
         "command": launch(advice, outcome),
         "wider": _wider(advice, outcome),
         "warnings": [*map(printable, note_texts(advice.notes)), *remarks],
@@ -149,6 +154,27 @@ def _points(speedups: pd.DataFrame | None, drafter_id: str) -> list[list[Any]]:
         ]
         for row in speedups.itertuples()
     ]
+
+
+def _texts(advice: Advice) -> list[dict[str, Any]]:
+    """Kinds of text to choose from: name, curve, kind, accepted length, whether it is measured and
+    whether it is what the scenario says."""
+    scenario = advice.scenario
+    now = float(advice.curve.accepted_length[advice.curve.column(stated_k(advice))])
+    kinds = [
+        {
+            "name": TEXT_NAMES[each.task],
+            "curve": each.curve_id,
+            "task": each.task,
+            "length": rounded(np.asarray(each.accepted_length)),
+            "measured": each.is_measured,
+            "chosen": scenario.acceptance == each.curve_id
+            and abs(each.accepted_length - now) < LEAST_DIFFERENCE
+            and scenario.task in (None, each.task),
+        }
+        for each in on_texts(advice)
+    ]
+    return [] if len(kinds) == 1 and kinds[0]["chosen"] else kinds
 
 
 def _drafter_called(drafter_id: str) -> str:

@@ -108,6 +108,11 @@ def test_what_the_browser_sends_is_taken_by_its_names(monkeypatch: pytest.Monkey
     monkeypatch.setattr(live_page.st, "session_state", now)
     live_page._take()
     assert (now["batch_size"], now["acceptance"]) == (37, "2.35@3")
+    now["live_answer"] = {
+        "moved": {"text": {"curve": "gpt-oss-20b-eagle3-mt-bench", "task": "math"}}
+    }
+    live_page._take()
+    assert (now["acceptance"], now["task"]) == ("gpt-oss-20b-eagle3-mt-bench", "math")
 
 
 @pytest.mark.parametrize(

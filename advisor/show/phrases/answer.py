@@ -509,6 +509,14 @@ ZONE_NAMES = {
     "free": ("drafts are nearly free", "nearly free", "free"),
 }
 """Names of the zones of a chart, the longest first."""
+TEXT_NAMES = {
+    None: "as measured",
+    "coding": "code",
+    "chat": "chat",
+    "math": "math",
+    "long_document": "long documents",
+}
+"""Names of kinds of text."""
 SLOTS = (
     *("headline", "range", "assumed", "time", "slow", "alternative", "memory"),
     *("published", "published_runs", "other_gained", "borrowed"),

@@ -192,7 +192,7 @@ _TAKEN = (
     ("config.json", "The model in the bar"),
     ("/metrics, acceptance rates", "Accepted length by K"),
     ("Routing trace, loads of experts", "Experts touched, ranks"),
-    ("nvidia-smi or dcgmi log", "Power at work"),
+    ("nvidia-smi or dcgmi log", "GPU power while decoding"),
 )
 
 

@@ -276,6 +276,9 @@ def _take() -> None:
         st.session_state["batch_size"] = int(moved["batch"])
     if "accepted" in moved:
         st.session_state["acceptance"] = str(moved["accepted"])
+    if "text" in moved:
+        st.session_state["acceptance"] = str(moved["text"]["curve"])
+        st.session_state["task"] = moved["text"]["task"]
 
 
 def _asked() -> None:

@@ -51,7 +51,8 @@ function build(root) {
     v.length = Math.min(Math.max(Math.round(value * 100) / 100, 1.05), v.m.accepted.k + 1);
     update(v);
   }, () => commit(v), (way) => v.length + 0.05 * way);
-  v.sliders = node("div", { class: "sliders" }, v.batchSlider.box, v.lengthSlider.box);
+  v.texts = node("div", { class: "texts", role: "group", "aria-label": "Kind of text" });
+  v.sliders = node("div", { class: "sliders" }, v.batchSlider.box, v.lengthSlider.box, v.texts);
   v.heading = node("h2", {});
   v.axes = node("div", { class: "axes", role: "radiogroup", "aria-label": "Axis" });
   v.plot = node("div", { class: "plot", style: "min-height:340px" });
@@ -101,6 +102,7 @@ function take(v, data) {
   v.remarks.replaceChildren(node("summary", {}, `${count} remark${count > 1 ? "s" : ""}`), node("div", {}, data.warnings.map((one) => node("p", {}, one))));
   v.limit.textContent = data.limit_ms === null ? "" : `Struck through: over the limit of ${data.limit_ms} ms per token.`;
   axes(v);
+  texts(v);
   legend(v);
   rows(v);
   update(v);
@@ -179,6 +181,15 @@ function axes(v) {
     const pick = () => { KEPT.axis = name; legend(v); drawn_again(v); };
     const radio = node("input", { type: "radio", name: "axis", checked: name === KEPT.axis, onchange: pick });
     return node("label", {}, radio, one.name);
+  }));
+}
+
+/** Kinds of text: solid where the length was measured on it, dashed where it is carried from another. */
+function texts(v) {
+  v.texts.replaceChildren(...v.m.texts.map(({ name, curve, task, length, measured, chosen }) => {
+    const pick = () => { v.waiting = true; v.launch.classList.add("stale"); v.tell("moved", { text: { curve, task } }); };
+    const title = `${length.toFixed(2)} tokens a round, ${measured ? "measured" : "carried from another kind of text"}`;
+    return node("button", { class: measured ? "" : "carried", title, "aria-pressed": String(chosen), onclick: pick }, name);
   }));
 }
 
