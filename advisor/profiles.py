@@ -199,13 +199,14 @@ def unknown_id(requested: str, plural: str, ids: list[str], listing: str) -> Adv
 
 
 def close_ids(requested: str, ids: list[str], count: int = 3) -> list[str]:
-    """Ids most like a mistyped one, best first. Ids with its leading letters (`h` of h300) stand
-    before all others.
+    """Ids most like a mistyped one, best first: those that it begins, where there are any. Ids with
+    its leading letters (`h` of h300) stand before all others.
 
     Where nothing follows the first word, an id counts as its first word and stands for the others
     that have it: what follows (`-sxm`, `-pcie`) was not asked for. Of equally alike ones the
     nearest number comes first.
     """
+    ids = [candidate for candidate in ids if candidate.startswith(requested)] or ids
     words = {
         candidate: candidate if "-" in requested else candidate.partition("-")[0]
         for candidate in ids

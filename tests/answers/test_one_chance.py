@@ -14,6 +14,7 @@ from advisor.answers.explore.cells import context_map
 from advisor.answers.flags import holds
 from advisor.answers.outcome import FLAGS, outcome_of
 from advisor.answers.summary import own_half_widths, read_own_runs
+from advisor.answers.zones import Loading
 from advisor.physics.bands import MOST_CHANCE, unseen_gain
 from advisor.predict.scenario import Scenario
 from advisor.show.answer_tables import answer_tables
@@ -36,7 +37,7 @@ def test_row_record_json_map_and_page_state_the_chance_of_the_speedup(length: st
     stated = (tried.p_gain, outcome.chance, answer_values(advice)["p_gain"])
     assert stated == pytest.approx([chance] * 3)
     assert holds(FLAGS, "may_lose", outcome.facts) == (chance < MAY_LOSE)
-    tables = answer_tables(advice)
+    tables = answer_tables(advice, Loading.of(advice.setup, advice.curve))
     shape = len(tables["factor"]), *advice.curve.speedup.shape
     shares = np.frombuffer(base64.b64decode(tables["chance"]), np.uint8).reshape(shape)
     place = tables["now_at"], advice.batch_index, advice.curve.column(outcome.tried)
