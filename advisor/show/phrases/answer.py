@@ -57,27 +57,25 @@ PHRASES = (
     Phrase(
         "cause",
         "few",
-        "Loading experts takes {experts_time:pct} of a step here; the rest is paid once a round, "
-        "however many drafts it checks.",
+        "Loading experts takes {experts_time:pct} of a step here; the rest is paid once a round.",
     ),
     Phrase(
         "cause",
         "new before_peak !off",
-        "A step loads {experts_loaded:pct} of the experts; checking {tried:drafts} loads "
-        "{experts_more:pct} more, which eats into the gain. It peaks at {peak:x} near batch "
-        "{peak_batch:int}.",
+        "A step loads {experts_loaded:pct} of the experts, checking {tried:drafts} "
+        "{experts_more:pct} more. The gain peaks at {peak:x} near batch {peak_batch:int}.",
     ),
     Phrase(
         "cause",
         "new",
-        "A step loads {experts_loaded:pct} of the experts; checking {tried:drafts} loads "
-        "{experts_more:pct} more, which eats into the gain.",
+        "A step loads {experts_loaded:pct} of the experts, checking {tried:drafts} "
+        "{experts_more:pct} more.",
     ),
     Phrase(
         "cause",
         "sweet",
-        "A step already loads {experts_loaded:pct} of the experts, so checking {tried:drafts} "
-        "adds few: the sweet spot.",
+        "A step already loads {experts_loaded:pct} of the experts, so {tried:drafts} add few: the "
+        "sweet spot.",
     ),
     Phrase(
         "cause",
@@ -286,7 +284,7 @@ PHRASES = (
     Phrase(
         "pool_line",
         "fewer",
-        "Memory: {largest:int} requests fit with the drafter, {plain_largest:int} without.",
+        "Memory: {largest:int} requests fit, {plain_largest:int} without the drafter.",
     ),
     Phrase("pool_line", "", "Memory: {largest:int} requests fit."),
     Phrase("pool_more", "undrafted", "{pool_fits} {pool_prefix}"),
