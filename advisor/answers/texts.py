@@ -1,15 +1,25 @@
-"""Accepted length by kind of text, measured with the model and drafter or carried to it."""
+"""Accepted length by kind of text: measured with the model and drafter, carried to it, or read back
+from published speedups."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
 
 from advisor.answers.advice import Advice
+from advisor.answers.best_k import interpolate_batches
+from advisor.answers.by_length import length_now
 from advisor.answers.summary import stated_k
 from advisor.catalog.task_transfer import TASKS, Task, carried, curve_on_task, task_of
-from advisor.measured.published import published_ids
+from advisor.measured.published import PublishedRun, published_ids, runs_beside
 from advisor.physics.acceptance import acceptance_curve, load_acceptance_curve, parse_acceptance
 from advisor.predict.scenario import nearest_acceptance
+
+Origin = Literal["measured", "carried", "published"]
+LEAST_RUNS = 3
+"""Published runs on random tokens from which on a length is read back. Own choice. [-]"""
 
 
 @dataclass(frozen=True)
@@ -17,20 +27,22 @@ class OnText:
     """Accepted length on one kind of text."""
 
     task: Task | None
-    """None: the curve's own prompts, of no one kind."""
-    curve_id: str
-    """Curve that it is read from or carried from."""
+    """None: the curve's own prompts, of no one kind, and random tokens."""
+    acceptance: str
+    """What a scenario says for it: the curve that it is read or carried from, or a length."""
     accepted_length: float
     """At `stated_k`. [tokens]"""
-    is_measured: bool
-    """Whether the curve was measured on this kind of text."""
+    origin: Origin
+    """Measured on this kind of text, carried from another, or read back from published speedups on
+    random tokens."""
 
 
 def on_texts(advice: Advice) -> tuple[OnText, ...]:
     """Accepted length on each kind of text that is measured or can be carried to.
 
-    Of the curve that the scenario names, else of the nearest to its model and drafter. None without
-    a drafter, or for a model of the user's own with numbers of the user's own.
+    And on random tokens where published runs of the setup tell it. Of the curve that the scenario
+    names, else of the nearest to its model and drafter. None without a drafter, or for a model of
+    the user's own with numbers of the user's own.
     """
     scenario = advice.scenario
     k = stated_k(advice)
@@ -45,6 +57,7 @@ def on_texts(advice: Advice) -> tuple[OnText, ...]:
     if own_task not in kinds:
         kinds.insert(0, None)
     lengths = [_on_text(advice, curve_id, task, k) for task in kinds]
+    lengths.append(_on_random_tokens(advice, k))
     return tuple(each for each in lengths if each is not None)
 
 
@@ -60,4 +73,26 @@ def _on_text(advice: Advice, curve_id: str, task: Task | None, k: int) -> OnText
     acceptance = carried(on_task, measured, kind, task, scenario.context_tokens)
     if not is_measured and not acceptance.carried_from:
         return None
-    return OnText(task, curve_id, float(acceptance.accepted_length[k]), is_measured)
+    origin: Origin = "measured" if is_measured else "carried"
+    return OnText(task, curve_id, float(acceptance.accepted_length[k]), origin)
+
+
+def _on_random_tokens(advice: Advice, k: int) -> OnText | None:
+    """Today's length times the median of published over predicted speedups, since a speedup is
+    proportional to it. None below LEAST_RUNS."""
+    runs = runs_beside(advice.scenario, advice.setup.placement.gpus)
+    ratios = [_over_predicted(advice, run) for run in runs if run.random_tokens]
+    if len(ratios) < LEAST_RUNS:
+        return None
+    length = float(np.clip(length_now(advice) * np.median(ratios), 1.0 + 1e-2, k + 1.0))
+    return OnText(None, f"{length:.2f}@{k}", round(length, 2), "published")
+
+
+def _over_predicted(advice: Advice, run: PublishedRun) -> float:
+    """Speedup of a published run over what is predicted at its batch and K, the best without one.
+    [-]"""
+    curve = advice.curve
+    at = np.clip([run.batch_size], curve.batches[0], curve.batches[-1])
+    predicted = interpolate_batches(curve.batches, curve.speedup, at)[0]
+    is_k = curve.drafts == run.n_draft
+    return float(run.speedup / (predicted[is_k][0] if is_k.any() else predicted.max()))

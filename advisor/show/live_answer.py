@@ -30,7 +30,7 @@ from advisor.predict.curve import curve_for
 from advisor.predict.spend import price_of
 from advisor.prediction import AdvisorError, Array
 from advisor.show.answer_tables import answer_tables
-from advisor.show.phrases.answer import BOOK, PHRASES, TEXT_NAMES, ZONE_NAMES
+from advisor.show.phrases.answer import BOOK, PHRASES, TEXT_NAMES, TEXT_ORIGIN, ZONE_NAMES
 from advisor.show.phrases.notes import note_text, note_texts
 from advisor.show.phrases.schedule import COMMAND
 from advisor.show.words.answer import TO_FILL, engine_setup
@@ -157,23 +157,21 @@ def _points(speedups: pd.DataFrame | None, drafter_id: str) -> list[list[Any]]:
 
 
 def _texts(advice: Advice) -> list[dict[str, Any]]:
-    """Kinds of text to choose from: name, curve, kind, accepted length, whether it is measured and
-    whether it is what the scenario says."""
+    """Kinds of text to choose from: name, what the scenario then says, where the length is from,
+    whether it is carried and whether it is what the scenario says now."""
     scenario = advice.scenario
     now = float(advice.curve.accepted_length[advice.curve.column(stated_k(advice))])
-    kinds = [
-        {
-            "name": TEXT_NAMES[each.task],
-            "curve": each.curve_id,
-            "task": each.task,
-            "length": rounded(np.asarray(each.accepted_length)),
-            "measured": each.is_measured,
-            "chosen": scenario.acceptance == each.curve_id
-            and abs(each.accepted_length - now) < LEAST_DIFFERENCE
-            and scenario.task in (None, each.task),
+    kinds = []
+    for each in on_texts(advice):
+        is_same_length = abs(each.accepted_length - now) < LEAST_DIFFERENCE
+        is_same_text = scenario.acceptance == each.acceptance and scenario.task in (None, each.task)
+        choice = {
+            "name": TEXT_NAMES["random" if each.origin == "published" else each.task],
+            "title": TEXT_ORIGIN.say("origin", vars(each)),
+            "carried": each.origin == "carried",
+            "chosen": is_same_text and is_same_length,
         }
-        for each in on_texts(advice)
-    ]
+        kinds.append(choice | {"acceptance": each.acceptance, "task": each.task})
     return [] if len(kinds) == 1 and kinds[0]["chosen"] else kinds
 
 

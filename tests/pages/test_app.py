@@ -109,7 +109,7 @@ def test_what_the_browser_sends_is_taken_by_its_names(monkeypatch: pytest.Monkey
     live_page._take()
     assert (now["batch_size"], now["acceptance"]) == (37, "2.35@3")
     now["live_answer"] = {
-        "moved": {"text": {"curve": "gpt-oss-20b-eagle3-mt-bench", "task": "math"}}
+        "moved": {"text": {"acceptance": "gpt-oss-20b-eagle3-mt-bench", "task": "math"}}
     }
     live_page._take()
     assert (now["acceptance"], now["task"]) == ("gpt-oss-20b-eagle3-mt-bench", "math")

@@ -513,8 +513,20 @@ TEXT_NAMES = {
     "chat": "chat",
     "math": "math",
     "long_document": "long documents",
+    "random": "random tokens",
 }
 """Names of kinds of text."""
+TEXT_ORIGIN = Book.of(
+    Phrase("origin", "carried", "{accepted_length:x2} tokens a round, carried from other text"),
+    Phrase(
+        "origin",
+        "published",
+        "{accepted_length:x2} tokens a round, read back from published runs on random tokens",
+    ),
+    Phrase("origin", "", "{accepted_length:x2} tokens a round, measured on such text"),
+    flags={name: ("origin", "==", name) for name in ("carried", "published")},
+)
+"""Where the accepted length of a kind of text is from (`OnText`)."""
 SLOTS = (
     *("headline", "range", "assumed", "time", "slow", "alternative", "memory"),
     *("published", "published_runs", "other_gained", "borrowed"),

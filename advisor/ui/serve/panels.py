@@ -277,7 +277,7 @@ def _take() -> None:
     if "accepted" in moved:
         st.session_state["acceptance"] = str(moved["accepted"])
     if "text" in moved:
-        st.session_state["acceptance"] = str(moved["text"]["curve"])
+        st.session_state["acceptance"] = str(moved["text"]["acceptance"])
         st.session_state["task"] = moved["text"]["task"]
 
 

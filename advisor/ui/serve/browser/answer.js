@@ -186,10 +186,9 @@ function axes(v) {
 
 /** Kinds of text: solid where the length was measured on it, dashed where it is carried from another. */
 function texts(v) {
-  v.texts.replaceChildren(...v.m.texts.map(({ name, curve, task, length, measured, chosen }) => {
-    const pick = () => { v.waiting = true; v.launch.classList.add("stale"); v.tell("moved", { text: { curve, task } }); };
-    const title = `${length.toFixed(2)} tokens a round, ${measured ? "measured" : "carried from another kind of text"}`;
-    return node("button", { class: measured ? "" : "carried", title, "aria-pressed": String(chosen), onclick: pick }, name);
+  v.texts.replaceChildren(...v.m.texts.map(({ name, acceptance, task, title, carried, chosen }) => {
+    const pick = () => { v.waiting = true; v.launch.classList.add("stale"); v.tell("moved", { text: { acceptance, task } }); };
+    return node("button", { class: carried ? "carried" : "", title, "aria-pressed": String(chosen), onclick: pick }, name);
   }));
 }
 
