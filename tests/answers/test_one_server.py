@@ -171,9 +171,8 @@ def check(seed: int, n: int) -> Counter[str]:
     return counts
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_the_printed_command_starts_the_server_that_is_priced(seed: int) -> None:
-    counts = check(seed, 16)
+def test_the_printed_command_starts_the_server_that_is_priced() -> None:
+    counts = sum((check(seed, 10) for seed in range(4)), Counter())
     assert min(counts["captures"], counts["vllm"], counts["sglang"]) > 0
 
 

@@ -366,6 +366,7 @@ OTHERWISE |= {
     "context_tokens": "60000",
     "accepted_length": "1.5",
     "accepted_length_same_run": "0",
+    "accepted_length_per_request": "1",
     "metric": "tpot_ms",
 }
 OTHERWISE |= {"routing": "uniform", "touched_experts": "30", "tokens_in_step": "60"}
