@@ -284,9 +284,9 @@ PHRASES = (
     Phrase(
         "pool_line",
         "fewer",
-        "Memory: {largest:int} requests fit, {plain_largest:int} without the drafter.",
+        "Memory: {largest:int} requests ({plain_largest:int} without the drafter).",
     ),
-    Phrase("pool_line", "", "Memory: {largest:int} requests fit."),
+    Phrase("pool_line", "", "Memory: {largest:int} requests."),
     Phrase("pool_more", "undrafted", "{pool_fits} {pool_prefix}"),
     Phrase("pool_more", "never_drafts fits", "{pool_fits} {pool_prefix}"),
     Phrase(
@@ -508,7 +508,7 @@ ZONE_NAMES = {
 }
 """Names of the zones of a chart, the longest first."""
 TEXT_NAMES = {
-    None: "as measured",
+    None: "measured",
     "coding": "code",
     "chat": "chat",
     "math": "math",
