@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -336,18 +336,36 @@ def published_here(advice: Advice) -> list[PublishedRun]:
     ]
 
 
+class BesideRun(NamedTuple):
+    """Predicted speedup where a published run stands, and its 80% range. [-]"""
+
+    low: float
+    speedup: float
+    high: float
+
+
+def beside_run(curve: Curve, run: PublishedRun) -> BesideRun | None:
+    """Prediction at the batch and K of a run, of the fastest K where it states none. None for a K
+    that is not predicted."""
+    at = np.clip([run.batch_size], curve.batches[0], curve.batches[-1])
+    rows = [
+        interpolate_batches(curve.batches, values, at)[0]
+        for values in (curve.low, curve.speedup, curve.high)
+    ]
+    k = curve.drafts[rows[1].argmax()] if np.isnan(run.n_draft) else run.n_draft
+    columns = np.flatnonzero(curve.drafts == k)
+    return BesideRun(*(float(row[columns[0]]) for row in rows)) if columns.size else None
+
+
 def side_of_range(curve: Curve, run: PublishedRun) -> int:
     """Side of its 80% range on which a published run lies, -1 for below.
 
-    0 within, and for a K that is not predicted. Without a K: that of the fastest.
+    0 within, and for a K that is not predicted.
     """
-    at = np.clip([run.batch_size], curve.batches[0], curve.batches[-1])
-    low = interpolate_batches(curve.batches, curve.low, at)[0]
-    speedup = interpolate_batches(curve.batches, curve.speedup, at)[0]
-    high = interpolate_batches(curve.batches, curve.high, at)[0]
-    k = int(curve.drafts[speedup.argmax()] if np.isnan(run.n_draft) else run.n_draft)
-    is_k = curve.drafts == k
-    return int((run.speedup > high)[is_k].sum()) - int((run.speedup < low)[is_k].sum())
+    beside = beside_run(curve, run)
+    if beside is None:
+        return 0
+    return int(run.speedup > beside.high) - int(run.speedup < beside.low)
 
 
 def _best_drafting(rows: tuple[DraftRow, ...]) -> int:

@@ -32,6 +32,7 @@ from advisor.answers.by_length import (
 )
 from advisor.answers.engines.adaptive import AdaptiveGain, adaptive_gain
 from advisor.answers.engines.config import merged_rows
+from advisor.answers.experts_loaded import Loading
 from advisor.answers.flags import Flags
 from advisor.answers.schedule import MIN_GAIN, gain_over_doublings
 from advisor.answers.summary import (
@@ -42,7 +43,7 @@ from advisor.answers.summary import (
     stated_k,
     stored_curve,
 )
-from advisor.answers.zones import Loading, zone_at, zones
+from advisor.answers.zones import zone_at, zones
 from advisor.catalog.engines import engine_of
 from advisor.catalog.hardware import drafter_name
 from advisor.measured.published import (

@@ -8,18 +8,19 @@ from typing import Literal
 
 import numpy as np
 
-from advisor.answers.advice import Advice
-from advisor.answers.best_k import interpolate_batches
-from advisor.answers.by_length import length_now
+from advisor.answers.advice import Advice, beside_run
+from advisor.answers.by_length import SHORTEST, length_now
 from advisor.answers.summary import stated_k
 from advisor.catalog.task_transfer import TASKS, Task, carried, curve_on_task, task_of
-from advisor.measured.published import PublishedRun, published_ids, runs_beside
+from advisor.measured.published import published_ids, runs_beside
 from advisor.physics.acceptance import acceptance_curve, load_acceptance_curve, parse_acceptance
 from advisor.predict.scenario import nearest_acceptance
 
 Origin = Literal["measured", "carried", "published"]
 LEAST_RUNS = 3
 """Published runs on random tokens from which on a length is read back. Own choice. [-]"""
+_SAME_LENGTH = 1e-6
+"""Accepted lengths nearer to each other are the same. [tokens]"""
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,8 @@ class OnText:
     origin: Origin
     """Measured on this kind of text, carried from another, or read back from published speedups on
     random tokens."""
+    is_chosen: bool
+    """Whether the scenario says so now."""
 
 
 def on_texts(advice: Advice) -> tuple[OnText, ...]:
@@ -61,6 +64,12 @@ def on_texts(advice: Advice) -> tuple[OnText, ...]:
     return tuple(each for each in lengths if each is not None)
 
 
+def _is_chosen(advice: Advice, acceptance: str, task: Task | None, length: float) -> bool:
+    scenario = advice.scenario
+    is_same_text = scenario.acceptance == acceptance and scenario.task in (None, task)
+    return is_same_text and abs(length - length_now(advice)) < _SAME_LENGTH
+
+
 def _on_text(advice: Advice, curve_id: str, task: Task | None, k: int) -> OnText | None:
     """None where the length cannot be carried to that kind."""
     scenario = advice.scenario
@@ -74,25 +83,19 @@ def _on_text(advice: Advice, curve_id: str, task: Task | None, k: int) -> OnText
     if not is_measured and not acceptance.carried_from:
         return None
     origin: Origin = "measured" if is_measured else "carried"
-    return OnText(task, curve_id, float(acceptance.accepted_length[k]), origin)
+    length = float(acceptance.accepted_length[k])
+    return OnText(task, curve_id, length, origin, _is_chosen(advice, curve_id, task, length))
 
 
 def _on_random_tokens(advice: Advice, k: int) -> OnText | None:
     """Today's length times the median of published over predicted speedups, since a speedup is
     proportional to it. None below LEAST_RUNS."""
     runs = runs_beside(advice.scenario, advice.setup.placement.gpus)
-    ratios = [_over_predicted(advice, run) for run in runs if run.random_tokens]
+    predicted = [(run, beside_run(advice.curve, run)) for run in runs if run.random_tokens]
+    ratios = [run.speedup / beside.speedup for run, beside in predicted if beside is not None]
     if len(ratios) < LEAST_RUNS:
         return None
-    length = float(np.clip(length_now(advice) * np.median(ratios), 1.0 + 1e-2, k + 1.0))
-    return OnText(None, f"{length:.2f}@{k}", round(length, 2), "published")
-
-
-def _over_predicted(advice: Advice, run: PublishedRun) -> float:
-    """Speedup of a published run over what is predicted at its batch and K, the best without one.
-    [-]"""
-    curve = advice.curve
-    at = np.clip([run.batch_size], curve.batches[0], curve.batches[-1])
-    predicted = interpolate_batches(curve.batches, curve.speedup, at)[0]
-    is_k = curve.drafts == run.n_draft
-    return float(run.speedup / (predicted[is_k][0] if is_k.any() else predicted.max()))
+    length = round(float(np.clip(length_now(advice) * np.median(ratios), SHORTEST, k + 1.0)), 2)
+    acceptance = f"{length:.2f}@{k}"
+    is_chosen = _is_chosen(advice, acceptance, None, length)
+    return OnText(None, acceptance, length, "published", is_chosen)

@@ -26,9 +26,10 @@ from advisor.answers.by_length import (
     lengths_of,
     served_columns,
 )
+from advisor.answers.experts_loaded import Loading
 from advisor.answers.own_gap import own_drafts
 from advisor.answers.summary import stated_k
-from advisor.answers.zones import Loading, zones
+from advisor.answers.zones import zones
 from advisor.measured.published import runs_beside
 from advisor.prediction import Array
 from advisor.text import printable

@@ -15,11 +15,10 @@ import pandas as pd
 from advisor.answers.advice import Advice
 from advisor.answers.best_k import last_batch
 from advisor.answers.engines.config import EngineExport, one_option_a_line
+from advisor.answers.experts_loaded import Loading
 from advisor.answers.outcome import FLAGS, Outcome, outcome_of
 from advisor.answers.own_gap import own_schedule
-from advisor.answers.summary import stated_k
 from advisor.answers.texts import on_texts
-from advisor.answers.zones import Loading
 from advisor.catalog.engines import engine_of
 from advisor.catalog.hardware import drafter_name, hardware_name
 from advisor.physics import laws
@@ -36,8 +35,6 @@ from advisor.show.phrases.schedule import COMMAND
 from advisor.show.words.answer import TO_FILL, engine_setup
 from advisor.text import printable
 
-LEAST_DIFFERENCE = 1e-6
-"""Accepted lengths nearer to each other are the same. [tokens]"""
 _GROWS = 1e-3
 """Growth of the loaded experts below which there is nothing to hide. [-]"""
 
@@ -77,7 +74,6 @@ def live_answer(
         "speedup": rounded(curve.speedup),
         "low": rounded(curve.low),
         "high": rounded(curve.high),
-        "tiers": curve.tier.tolist(),
         "tpot_ms": rounded(curve.tpot_s * 1e3),
         "rate": rounded(curve.tokens_per_s_per_gpu),
     }
@@ -159,19 +155,17 @@ def _points(speedups: pd.DataFrame | None, drafter_id: str) -> list[list[Any]]:
 def _texts(advice: Advice) -> list[dict[str, Any]]:
     """Kinds of text to choose from: name, what the scenario then says, where the length is from,
     whether it is carried and whether it is what the scenario says now."""
-    scenario = advice.scenario
-    now = float(advice.curve.accepted_length[advice.curve.column(stated_k(advice))])
-    kinds = []
-    for each in on_texts(advice):
-        is_same_length = abs(each.accepted_length - now) < LEAST_DIFFERENCE
-        is_same_text = scenario.acceptance == each.acceptance and scenario.task in (None, each.task)
-        choice = {
+    kinds = [
+        {
             "name": TEXT_NAMES["random" if each.origin == "published" else each.task],
             "title": TEXT_ORIGIN.say("origin", vars(each)),
             "carried": each.origin == "carried",
-            "chosen": is_same_text and is_same_length,
+            "chosen": each.is_chosen,
+            "acceptance": each.acceptance,
+            "task": each.task,
         }
-        kinds.append(choice | {"acceptance": each.acceptance, "task": each.task})
+        for each in on_texts(advice)
+    ]
     return [] if len(kinds) == 1 and kinds[0]["chosen"] else kinds
 
 

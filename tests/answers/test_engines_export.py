@@ -72,7 +72,7 @@ def test_a_hostile_model_name_stays_one_shell_word() -> None:
 
 @pytest.mark.parametrize("engine", ["trtllm", "other"])
 def test_engines_without_an_export_are_refused(engine: str) -> None:
-    with pytest.raises(AdvisorError, match="choose vllm or sglang"):
+    with pytest.raises(AdvisorError, match="written for vllm and sglang only"):
         export_scenario(load_setup(EAGLE), RANGES, engine, draft_model="a/b")
 
 

@@ -10,11 +10,11 @@ import pytest
 from advisor.answers.advice import advise, answer_values
 from advisor.answers.best_k import MAY_LOSE
 from advisor.answers.by_length import at_length, by_batch, length_now
+from advisor.answers.experts_loaded import Loading
 from advisor.answers.explore.cells import context_map
 from advisor.answers.flags import holds
 from advisor.answers.outcome import FLAGS, outcome_of
 from advisor.answers.summary import own_half_widths, read_own_runs
-from advisor.answers.zones import Loading
 from advisor.physics.bands import MOST_CHANCE, unseen_gain
 from advisor.predict.scenario import Scenario
 from advisor.show.answer_tables import answer_tables

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from advisor.answers.advice import advise
+from advisor.answers.advice import advise, beside_run
 from advisor.answers.by_length import length_now
 from advisor.answers.summary import stated_k
-from advisor.answers.texts import LEAST_RUNS, _over_predicted, on_texts
+from advisor.answers.texts import LEAST_RUNS, on_texts
 from advisor.measured.published import runs_beside
 from advisor.predict.scenario import Scenario
 from advisor.show.live_answer import live_answer
@@ -25,14 +25,13 @@ def test_choosing_a_kind_of_text_gives_its_length(task: str) -> None:
     k = stated_k(answer)
     assert chosen.setup.acceptance.accepted_length[k] == pytest.approx(text.accepted_length)
     assert (text.origin == "carried") == (chosen.setup.acceptance.carried_from != "")
-    marked = [each["name"] for each in live_answer(chosen)["texts"] if each["chosen"]]
-    assert len(marked) == 1
+    assert [each.task for each in on_texts(chosen) if each.is_chosen] == [task]
 
 
 def test_numbers_of_the_user_s_own_are_offered_the_model_s_curve() -> None:
     typed = advise(GPT_OSS.model_copy(update={"acceptance": "2.4@3"}))
     assert {each.acceptance for each in on_texts(typed)} == {MT_BENCH}
-    assert not any(each["chosen"] for each in live_answer(typed)["texts"])
+    assert not any(each.is_chosen for each in on_texts(typed))
 
 
 def test_prompts_of_no_one_kind_are_not_carried_and_a_single_choice_is_none() -> None:
@@ -61,7 +60,7 @@ def test_random_tokens_are_read_back_so_that_half_of_their_published_runs_gained
     (text,) = [each for each in on_texts(answer) if each.origin == "published"]
     assert text.accepted_length < length_now(answer), "random tokens accept less"
     there = advise(scenario.model_copy(update={"acceptance": text.acceptance}))
-    ratios = [_over_predicted(there, run) for run in runs]
+    ratios = [run.speedup / beside_run(there.curve, run).speedup for run in runs]
     assert np.median(ratios) == pytest.approx(1.0, abs=0.03)
 
 

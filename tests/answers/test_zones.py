@@ -9,7 +9,8 @@ import pytest
 
 from advisor.answers.advice import Advice, advise
 from advisor.answers.by_length import served_columns
-from advisor.answers.zones import Loading, Zone, zone_at, zones
+from advisor.answers.experts_loaded import Loading
+from advisor.answers.zones import Zone, zone_at, zones
 from advisor.predict.scenario import Scenario
 
 COMMAND = Scenario(

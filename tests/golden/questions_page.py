@@ -148,7 +148,7 @@ GROUPS: dict[str, tuple[Question, ...]] = {
         Question(
             "Does the MoE gain more than its dense sibling?",
             "explore command-a-plus command-a --gpus 4xH200 --weight-dtype fp8 --batch 64",
-            ("Speedup", "Sweet spot", "command-a-plus"),
+            ("Speedup", "Gains most at", "command-a-plus"),
         ),
         Question(
             "Which launch flags?",

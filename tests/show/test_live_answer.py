@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 
 from advisor.answers.advice import Advice, advise
+from advisor.answers.experts_loaded import Loading
 from advisor.answers.explore.cells import AXES, explore
 from advisor.answers.outcome import outcome_of
-from advisor.answers.zones import Loading
 from advisor.physics import laws
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError

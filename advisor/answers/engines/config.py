@@ -138,7 +138,7 @@ class EngineExport:
     @property
     def file_command(self) -> str:
         """Shell command that writes the engine's file: its own entries on a line each."""
-        return f"echo '{one_slot_a_line(self.config_json)}' > {self.file_name}"
+        return f"echo '{one_slot_a_line(self.config_json)}' > {shlex.quote(self.file_name or '')}"
 
 
 def one_slot_a_line(text: str) -> str:

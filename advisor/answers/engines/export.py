@@ -227,9 +227,10 @@ def _export_rule(engine: str) -> ExportRule:
     profile = engine_of(engine)
     if profile is not None and profile.export is not None:
         return profile.export
-    names = " or ".join(each.id for each in export_engines())
+    names = " and ".join(each.id for each in export_engines())
     raise AdvisorError(
-        f"no command is written for {profile.name if profile else 'another engine'}; choose {names}"
+        f"commands are written for {names} only, not for "
+        f"{profile.name if profile else 'another engine'}; choose one of them"
     )
 
 

@@ -97,7 +97,7 @@ CONTEXT = Book.of(
     Phrase(
         "gain",
         "gain_moves",
-        "Its speedup at batch {batch:int} goes from {shortest_gain:x} at {shortest:int} tokens to "
+        "The speedup at batch {batch:int} goes from {shortest_gain:x} at {shortest:int} tokens to "
         "{longest_gain:x} at {longest:int}.",
     ),
     flags=CONTEXT_FLAGS,

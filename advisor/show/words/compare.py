@@ -351,7 +351,7 @@ def _answers(advice: Advice) -> dict[str, str]:
         rate.name: rate.text(answer.tokens_per_s_per_gpu),
         "Plain step is bound by": answer.bound.kind,
         "Largest batch that fits": largest_text,
-        "Sweet spot": f"batch {advice.sweet_spot_batch:,.0f}",
+        "Gains most at": f"batch {advice.sweet_spot_batch:,.0f}",
     }
 
 

@@ -297,7 +297,10 @@ def draw_store_panel() -> None:
     now = store_status()
     is_building = is_being_written(now.path)
     if is_building:
-        st.info("The measured tables are being built; this takes about a minute. Reload then.")
+        st.info(
+            "The measured tables are being built, which takes about a minute. Then reload this "
+            "page."
+        )
     elif now.problem:
         st.warning(
             "There are no measured tables on this machine, so no measured points are shown. "

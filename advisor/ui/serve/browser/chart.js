@@ -89,7 +89,7 @@ function picture(state, width) {
   if (isSpeedup && m.twin) {
     const of = (row) => y(m.twin[row] * f[m.drafts.indexOf(m.k)]);
     inside.append(line(path(s.rows.map((row) => [x(m.batches[row]), of(row)])), "stroke:var(--dense);stroke-width:1.8;stroke-dasharray:1 5;stroke-linecap:round"));
-    names.push({ at: of(last), said: "dense model", color: "dense" });
+    names.push({ at: of(last), start: of(s.rows[0]), said: "dense model", color: "dense" });
   }
   thick(inside, m, axis, f, s, ranges);
   names.push({ at: y(valueAt(m, axis, f, m.last, m.drafts.indexOf(scheduled(ranges, m.last)))), said: ranges.length > 1 ? "K by batch" : named(ranges[0].k), color: "schedule", bold: true });
@@ -119,12 +119,13 @@ function zones(svg, zones, s, m) {
   }
 }
 
-/** Names at the ends of lines, apart from one another; where there is no room, beside the lines' starts. */
+/** Names at the ends of lines, apart from one another. On a narrow screen the dense line alone has one, at its start. */
 function ends(svg, names, s, from) {
   const apart = 15;
   names.sort((a, b) => a.at - b.at);
   names.forEach((one, i) => (one.y = Math.max(Math.min(one.at, s.box.bottom), i ? names[i - 1].y + apart : 0)));
   for (let i = names.length - 1, limit = s.box.bottom; i >= 0; i--, limit -= apart) names[i].y = Math.min(names[i].y, limit);
+  if (s.narrow) for (const one of names) if (one.start) svg.append(label(s.box.left + 8, one.start - 8, one.said, "end halo", "start", `fill:var(--${one.color})`));
   if (!s.narrow) for (const one of names) svg.append(label(Math.max(from, s.box.right) + 10, one.y + 4, one.said, "end", "start", `fill:var(--${one.color});${one.bold ? "font-weight:650" : ""}`));
 }
 
