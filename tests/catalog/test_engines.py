@@ -192,7 +192,7 @@ def test_a_new_export_engine_takes_its_profile_and_its_writer(
     assert engine_choices() == ["vllm", "sglang", "trtllm", "made-up", OTHER_ENGINE]
     assert engine_name("MadeUp Server") == "made-up"
     assert engine_class(Build(version="1.9"), "made-up") == "made-up-early"
-    with pytest.raises(AdvisorError, match="written for vllm and sglang only or made-up"):
+    with pytest.raises(AdvisorError, match="vllm and sglang and made-up only"):
         export_scenario(advice.setup, RANGES, "trtllm")
     own_head = {"model_id": "deepseek-v3", "drafter_id": "mtp", "n_gpus": 8, "tensor_parallel": 8}
     refused = load_setup(build_scenario(acceptance="2.4@3", **own_head))
