@@ -374,7 +374,7 @@ def test_the_sentence_names_the_two_contexts_that_lose_most_and_none_at_the_limi
     assert CONTEXT.say("context", made.facts) == (
         "K changes with context: with 4,096 tokens at batch 20 K = 2, where this schedule's 3 "
         "would cost 8.0%; with 8,192 tokens at batch 20 K = 2, where this schedule's 3 would cost "
-        "7.0%. Its speedup at batch 20 goes from 1.20× at 512 tokens to 1.60× at 8,192."
+        "7.0%. The speedup at batch 20 goes from 1.20× at 512 tokens to 1.60× at 8,192."
     )
     steady = replace(made, speedup=np.full((5, 1), 1.5))
     assert "speedup" not in CONTEXT.say("context", steady.facts)
