@@ -407,12 +407,13 @@ GuardTag = Literal[
     "dspark",
     "split_blocks",
     "adaptive",
+    "part_of_modules",
 ]
 """What an export may be: it drafts at all; K varies by batch; K = 0 is in the table; more than one
 data-parallel rank (of SGLang's attention, too); MTP modules drafted by a worker each; a drafter
 with a forward pass of its own; a method that vLLM runs on its older model runner; another context
 has another K; DSpark's drafter; experts split within the blocks of their weights; adaptive
-verification."""
+verification; more drafts than MTP modules, and no multiple of them."""
 
 
 class Reviewed(Frozen):

@@ -7,6 +7,7 @@ import json
 import shlex
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -233,6 +234,38 @@ def test_what_voids_a_command_is_the_first_thing_said_of_an_answer_that_has_one(
     assert list(advice.notes[: len(of_export)]) == of_export
     text = " ".join(short_answer(advice).tail)
     assert of_export[0].facts["source"].split()[0] in text
+
+
+@pytest.mark.parametrize(
+    "changes, refused",
+    [
+        ({"k_max": 5}, True),
+        ({"k_max": 3}, False),
+        ({"k_max": 5, "drafter_id": "eagle3"}, False),
+        ({"k_max": 5, "engine": "sglang"}, False),
+        ({"k_max": 5, "model_id": "mimo-v2.6-flash"}, False),
+    ],
+)
+def test_more_drafts_than_mtp_modules_come_in_multiples_of_them(
+    changes: dict[str, Any], refused: bool
+) -> None:
+    """Step-3.5-Flash has three modules. Of MiMo-V2.6-Flash vLLM loads one."""
+    scenario = Scenario(
+        **{
+            "model_id": "step-3.5-flash",
+            "drafter_id": "mtp",
+            "batch_size": 1,
+            "n_gpus": 8,
+            "tensor_parallel": 8,
+            "hardware_id": "h200-sxm",
+            "acceptance": "3.4@3",
+        }
+        | changes
+    )
+    advice = advise(scenario)
+    assert advice.recommendation.n_draft in (3, 5)
+    refusals = [note for note in advice.notes if "MTP modules" in note.facts.get("says", "")]
+    assert [note.kind for note in refusals] == ["guard_void"] * refused
 
 
 def test_the_renaming_of_draft_models_is_the_engines_own_code(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ WHEN = {
     "context_matters": "K that differs by context",
     "split_blocks": "experts split within fp8 blocks",
     "adaptive": "adaptive verification",
+    "part_of_modules": "MTP, more drafts than modules",
 }
 
 

@@ -90,6 +90,8 @@ class ExportRequest:
     parallel_drafting: bool = False
     multi_layer: bool = False
     """The engine drafts with one worker for each MTP module of the model."""
+    mtp_modules: int = 1
+    """MTP modules that the engine loads; 1 for drafters of other kinds."""
     version: str | None = None
     """Release that will load it; None: the one whose rules were read."""
     context_matters: bool = False
@@ -259,7 +261,8 @@ def on_older_runner(method: str, parallel_drafting: bool) -> bool:
 def export_tags(request: ExportRequest) -> set[str]:
     """Tags of an export in the words of an engine's guards (`catalog.engines.GuardTag`)."""
     rows = merged_rows(request.ranges)
-    drafts = any(k for _, _, k in rows)
+    most_drafts = max(k for _, _, k in rows)
+    drafts = most_drafts > 0
     varies = drafts and len(rows) > 1
     held = {
         "speculation": drafts,
@@ -272,6 +275,8 @@ def export_tags(request: ExportRequest) -> set[str]:
         "context_matters": drafts and request.context_matters,
         "dspark": drafts and request.method == "dspark",
         "adaptive": request.adaptive is not None,
+        "part_of_modules": most_drafts > request.mtp_modules
+        and most_drafts % request.mtp_modules > 0,
     }
     return {tag for tag, holds in held.items() if holds}
 

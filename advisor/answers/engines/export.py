@@ -128,6 +128,7 @@ def _request(setup: Setup, ranges: Sequence[KRange], engine: str) -> ExportReque
         served=_served(setup, "", None),
         parallel_drafting=setup.drafter.parallel_drafting,
         multi_layer=_is_multi_layer(setup, engine),
+        mtp_modules=_mtp_modules(setup, engine),
         # The release that was reviewed where none is named.
         version=setup.scenario.engine_version if setup.scenario.engine == engine else None,
     )
@@ -136,6 +137,14 @@ def _request(setup: Setup, ranges: Sequence[KRange], engine: str) -> ExportReque
 def _is_multi_layer(setup: Setup, engine: str) -> bool:
     families = _mtp_support(engine).multi_layer
     return setup.drafter.method == "mtp" and _model_type(setup) in families
+
+
+def _mtp_modules(setup: Setup, engine: str) -> int:
+    """MTP modules that the engine drafts with. 1 for drafters of other kinds."""
+    if setup.drafter.method != "mtp":
+        return 1
+    loaded = _mtp_support(engine).models.get(_model_type(setup), 0)
+    return max(loaded or setup.architecture.mtp_modules, 1)
 
 
 def _exported_engine(setup: Setup) -> Engine | None:

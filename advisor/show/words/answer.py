@@ -236,7 +236,7 @@ def runs_text(numbers: Sequence[int]) -> str:
 
 
 VERDICT = (
-    *("headline", "memory", "range_and_time", "alternative", "slow", "pool"),
+    *("headline", "memory", "cause", "range_and_time", "alternative", "slow", "pool"),
     *("published", "other_gained", "borrowed"),
 )
 """Slots above the table of K, a line each."""
