@@ -39,7 +39,7 @@ TEN = "hardware_id=b200-sxm&n_gpus=8&tensor_parallel=8&acceptance=2.4%403"
 """Scenario in which most models fit."""
 CHOICES = {
     "Model": ("Qwen3-30B-A3B", "gpt-oss-120b", "OLMoE"),
-    "Accelerator": ("H200 SXM", "H100 SXM", "B200 SXM"),
+    "Accelerator": ("H100 SXM", "B200 SXM", "H200 SXM"),
 }
 
 # Resolves with the milliseconds from now until the screen is drawn for another batch, and until the
@@ -74,14 +74,18 @@ _CHANGED = """([node, css, whole]) => {
   let start = 0;
   for (const kind of ['click', 'keydown', 'change'])
     addEventListener(kind, () => { start ||= performance.now(); }, {capture: true, once: true});
-  window.took = new Promise(done => {
-    const look = () => start && text() !== before && (!whole || ended())
-      ? requestAnimationFrame(() => done(performance.now() - start)) : requestAnimationFrame(look);
+  const limit = performance.now() + LIMIT_MS;
+  window.took = new Promise((done, failed) => {
+    const look = () => {
+      if (start && text() !== before && (!whole || ended())) requestAnimationFrame(() => done(performance.now() - start));
+      else if (performance.now() > limit) failed(new Error('unchanged: ' + before));
+      else requestAnimationFrame(look);
+    };
     look();
   });
-}"""  # noqa: E501
+}""".replace("LIMIT_MS", str(1e3 * LIMIT_S))  # noqa: E501
 """From the user's click, key or file until a text is another and, of a whole page, the script has
-ended."""
+ended. What stays as it was fails: a choice that stands already changes nothing."""
 _DRAGGED = """(slider, values) => values.map(value => {
   const start = performance.now();
   slider.value = value;
