@@ -43,7 +43,8 @@ class Axis:
     low: float
     high: float
     ticks: tuple[tuple[float, str], ...]
-    """Places and their texts."""
+    """Places and their texts, the weightiest first: one that has no room beside those is left
+    out."""
     log: bool = False
 
 

@@ -24,20 +24,21 @@ function drawn(p, width) {
   box.bottom = box.top + head + p.height;
   const x = scale(p.x, box.left, box.right), y = scale(p.y, box.bottom, box.top + head), high = box.bottom + below + 24 + 18 * under.length;
   const svg = el("svg", { viewBox: `0 0 ${width} ${high}`, height: high, role: "img", "aria-label": p.label }), add = (...made) => svg.append(...made);
+  const beside = (at, down, said, css, style) => { const way = at + said.length * 7 > box.right ? -1 : 1; return label(at + 8 * way, down, said, css, way > 0 ? "start" : "end", style); };
   for (const one of p.zones) zone(svg, one.color, one.names, x(one.start), x(one.end), box);
   for (const [value, said] of p.y.ticks) add(line(`M${box.left},${y(value)}H${box.right}`, "stroke:var(--line)"), label(box.left - 7, y(value) + 4, said, "tick", "end"));
-  let last = -Infinity;
+  const placed = []; // the first ticks have the right of way
   for (const [value, said] of p.x.ticks) {
     const half = said.length * 3.3 + 3;
-    if (x(value) - half < last) continue;
-    last = x(value) + half;
+    if (placed.some(([at, wide]) => Math.abs(x(value) - at) < half + wide)) continue;
+    placed.push([x(value), half]);
     add(label(x(value), box.bottom + below + 18, said, "tick"));
   }
   under.forEach((said, i) => add(label((box.left + box.right) / 2, box.bottom + below + 38 + 18 * i, said, "tick")));
   if (p.y.title) add(label(box.left, box.top + head - 2, p.y.title, "tick halo", "start"));
   for (const one of p.bands) add(area(span(one.points.map(([at, low, top]) => [x(at), y(low), y(top)])), `fill:var(--${one.color});opacity:.13`));
   if (p.level !== null) add(line(`M${box.left},${y(p.level)}H${box.right}`, `${GREY}stroke-dasharray:2 4`));
-  for (const one of p.marks) add(line(`M${x(one.x)},${box.top + head - 4}V${box.bottom}`, `${GREY}stroke-dasharray:2 4`), label(x(one.x) + 6, box.bottom - 7, one.text, "tick halo", "start"));
+  for (const one of p.marks) add(line(`M${x(one.x)},${box.top + head - 4}V${box.bottom}`, `${GREY}stroke-dasharray:2 4`), beside(x(one.x), box.bottom - 7, one.text, "tick halo"));
   for (const one of p.lines) {
     const d = path(one.points.map(([at, value]) => [x(at), y(value)])), width = one.bold ? one.width + 1.2 : one.width;
     if (one.bold) add(line(d, `stroke:var(--page);stroke-width:${width + 3}`));
@@ -47,7 +48,7 @@ function drawn(p, width) {
   ends(svg, named.map((one) => ({ at: y(one.points.at(-1)[1]), start: y(one.points[0][1]), said: one.name, color: one.color, bold: one.bold })), { box, narrow }, box.right);
   for (const one of p.dots) {
     const made = el("g", {}, SHAPES[one.shape](x(one.x), y(one.y), one.color));
-    made.append(el("title", {}, one.title), one.name ? label(x(one.x) + 9, y(one.y) + 4, one.name, "end halo", "start", `fill:var(--${one.color})`) : "");
+    made.append(el("title", {}, one.title), one.name ? beside(x(one.x), y(one.y) + 4, one.name, "end halo", `fill:var(--${one.color})`) : "");
     add(made);
   }
   p.stretches.forEach((one, i) => add(rect(x(one.start) - 4, box.bottom + 5 + 9 * i, x(one.end) - x(one.start) + 8, 5, `fill:var(--${one.color});opacity:.85`)));
