@@ -24,7 +24,6 @@ from advisor.show.phrases.design import (
     LIMITS,
     REMARKS,
     STARTED,
-    TARGETS,
     WISHES,
 )
 
@@ -74,16 +73,6 @@ _BASIS: Facts = {
     "tasks": (),
     "remarks": (),
     "n_heads": 0,
-}
-_TARGETS: Facts = {
-    "design": Experts(256, 8, 1.0, 2048),
-    "mean_loss": 0.041,
-    "worst_loss": 0.072,
-    "worst_at": "h100-sxm:8",
-    "n_targets": 2,
-    "n_blocked": 0,
-    "is_baseline": False,
-    "tie": 0.05,
 }
 _SIZED: Facts = {
     "shape": None,
@@ -313,17 +302,6 @@ FAMILIES: dict[str, tuple[Book, Facts, dict[str, Facts]]] = {
             },
         },
     ),
-    "targets": (
-        TARGETS,
-        _TARGETS,
-        {
-            "one design": {},
-            "a tie at each": {"worst_loss": 0.03},
-            "the baseline": {"is_baseline": True},
-            "none for all": {"design": None, "worst_loss": None},
-            "none for one": {"design": None, "n_blocked": 1},
-        },
-    ),
     "design": (
         DESIGN,
         _DESIGN,
@@ -463,7 +441,7 @@ FILES = {
         *("design", "limits", "remarks", "wishes", "corners", "assumptions"),
         "standing",
     ),
-    "start": ("started", "targets"),
+    "start": ("started",),
     "reading": ("reading",),
 }
 """Families of each golden file."""

@@ -101,7 +101,7 @@ def _along(space: DesignSpace, designs: Sequence[Experts]) -> Along:
     width = counts[:, 3]
     body = space.bodies[0]
     served = serve(space, body, mix, width, batches)
-    start = as_served(space.measured_setup, batches)
+    start = as_served(space.measured_setup, batches, asked)
     by_fit = Served(served.speedup[:, [own]], served.tpot_s[:, [own]], served.n_draft[:, [own]])
     along = carried(start, by_fit, served)
     weights = sizes(body, mix, width).weights

@@ -91,7 +91,7 @@ def design_space(
     grid = grid or DesignGrid()
     stacks = tuple(make_body(setup, body) for body in bodies(grid, setup.architecture))
     drafts = np.arange(1, (setup.scenario.k_max if setup.drafter.kind != "none" else 0) + 1)
-    start = as_served(measured_setup, checked_question.batches)
+    start = as_served(measured_setup, checked_question.batches, checked_question.batches.max())
     baseline = _baseline(stacks[0], checked_question, drafts, start)
     rails, notes = GuardRails().relaxed_to(baseline.shape)
     mix = mixes(grid, moe, setup.placement)
@@ -122,10 +122,10 @@ def design_space(
     )
 
 
-def as_served(setup: Setup, batches: Array) -> Served:
-    """A setup's own figures at each batch [nB], as Serve has them, [nB, 1]: at the K that its
-    exported configuration runs there, or where the batch does not fit, at the best."""
-    scenario = setup.scenario.model_copy(update={"batch_size": int(batches.max())})
+def as_served(setup: Setup, batches: Array, target: float) -> Served:
+    """A setup's own figures at each batch [nB], as Serve has them, [nB, 1]: at the K that the
+    configuration for batch `target` runs there, or where a batch does not fit, at the best."""
+    scenario = setup.scenario.model_copy(update={"batch_size": int(target)})
     schedule = schedule_for(replace(setup, scenario=scenario))
     curve = curve_for(
         schedule.setup, batches, np.arange(schedule.curve.drafts[-1] + 1), central_only=True

@@ -300,7 +300,7 @@ _OF_SEARCH = (
         "measured",
         "Designs are compared by fitted kernels, by which the baseline takes {fit_ms:x2} ms. All "
         "times are scaled so that it takes the {start_ms:x2} ms of its measured kernels, as on "
-        "Serve.",
+        "Serve, where a design without measured kernels takes the time of the fit.",
     ),
 )
 REMARKS = Book(
@@ -419,7 +419,9 @@ ALONG = Book.of(
     ),
     Phrase("trend", "sparser", ": the larger the batch, the sparser"),
     Phrase("trend", "", ""),
-    Phrase("label", "", "{what} by {axis}: {at_batches:semicolons}. {quality:semicolons}."),
+    Phrase(
+        "label", "", "{what} by {axis}: {at_batches:semicolons}. Quality: {quality:semicolons}."
+    ),
     Phrase("at_batch", "of_gain", "at most {value:x} at batch {batch:int}, with {place}"),
     Phrase(
         "at_batch",
