@@ -4,6 +4,7 @@ with one count held."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -128,9 +129,13 @@ def along_plates(along: Along, axis: str, start_name: str) -> tuple[Plate, Plate
     x = np.array(counts, float)
     edges = [x[0], *(np.sqrt(x[1:] * x[:-1]) if is_ratio else (x[1:] + x[:-1]) / 2.0), x[-1]]
     ticks = list(zip(x.tolist(), places, strict=True))
-    own = ticks.pop(along.own)
+    start_tick = ticks.pop(along.start)
     across = Axis(
-        ALONG_AXES[axis], float(x[0]), float(x[-1]), (own, *ticks[:1], *ticks[::-1]), log=is_ratio
+        ALONG_AXES[axis],
+        float(x[0]),
+        float(x[-1]),
+        (start_tick, *ticks[:1], *ticks[::-1]),
+        log=is_ratio,
     )
     zones = tuple(
         Zone(float(edges[first]), float(edges[last + 1]), _ZONE_COLORS[kind], ZONES[kind])
@@ -149,29 +154,26 @@ def along_plates(along: Along, axis: str, start_name: str) -> tuple[Plate, Plate
         "some_over": not along.fits.all(),
         "near": NEAR_MOST,
     }
-    plates = []
-    for what, values in (("gain", along.gain), ("time", along.time)):
-        title = ALONG.say(f"{what}_title", facts)
-        plates.append(
-            Plate(
-                title,
-                _label(along, title, values, places, axis),
-                across,
-                linear_axis("", np.append(values, 1.0), "{:.3g}×".format),
-                _lines(along, x, values, colors_of, has_rings=what == "gain"),
-                zones=zones,
-                marks=(Mark(float(x[along.own]), start_name),),
-                level=1.0,
-                stretches=stretches if what == "gain" else (),
-                stretches_name=ALONG.say("near", facts) if what == "gain" else "",
-            )
-        )
-    return plates[0], plates[1]
+    start = Mark(float(x[along.start]), start_name)
+
+    def plate(what: str, values: Array) -> Plate:
+        title = ALONG.say(what, facts)
+        lines = _lines(along, x, values, colors_of)
+        label = _label(along, title, values, places, axis)
+        heights = linear_axis("", np.append(values, 1.0), "{:.3g}×".format)
+        return Plate(title, label, across, heights, lines, zones=zones, marks=(start,), level=1.0)
+
+    gain = plate("gain_title", along.gain)
+    ringed = tuple(
+        replace(line, rings=(line.points[most],))
+        for line, most in zip(gain.lines, along.most, strict=True)
+    )
+    near = ALONG.say("near", facts)
+    gain = replace(gain, lines=ringed, stretches=stretches, stretches_name=near)
+    return gain, plate("time_title", along.time)
 
 
-def _lines(
-    along: Along, x: Array, values: Array, colors: Sequence[str], *, has_rings: bool
-) -> tuple[Line, ...]:
+def _lines(along: Along, x: Array, values: Array, colors: Sequence[str]) -> tuple[Line, ...]:
     """A line for each batch, dashed where the start does not fit."""
     lines = []
     for row, batch in enumerate(along.batches):
@@ -182,7 +184,6 @@ def _lines(
             f"batch {batch:,.0f}",
             dash="" if along.fits[row] else "7 4",
             bold=row == along.target,
-            rings=(points[along.most[row]],) if has_rings else (),
         )
         lines.append(line)
     return tuple(lines)
@@ -248,16 +249,16 @@ def _cells(name: str, design: Costed, today: Costed, color: str) -> tuple[Cell, 
     grey = DESIGN.say("width", {"best": experts}) if is_named else FORMS["experts"](experts)
     sizes = f"{design.total_params / 1e9:,.1f} / {design.active_params / 1e9:.2f} B"
     time = f"{1e3 * design.tpot_s:.2f}" if design.fits else DESIGN.say("no_room", {})
+    speed = FORMS["x"](today.tpot_s / design.tpot_s) if design.fits else ""
+    laws = " · ".join(ratio_text(law, ".2f") for law in design.quality)
+    share = f"{experts.n_active / experts.n_experts:.1%}"
+    drafting = (FORMS["by_batch"](design.n_draft), FORMS["x"](design.speedup))
     return (
         Cell(name, grey, bold=True, color=color),
-        Cell(f"{experts.n_active / experts.n_experts:.1%}"),
-        Cell(sizes),
-        Cell(FORMS["by_batch"](design.n_draft)),
-        Cell(FORMS["x"](design.speedup)),
-        Cell(time),
-        Cell(FORMS["x"](today.tpot_s / design.tpot_s) if design.fits else "", bold=True),
+        *map(Cell, (share, sizes, *drafting, time)),
+        Cell(speed, bold=True),
         Cell(ticks=design.quality, color=color),
-        Cell(" · ".join(ratio_text(law, ".2f") for law in design.quality)),
+        Cell(laws),
     )
 
 
@@ -304,11 +305,11 @@ def _dial_plate(dial: Dial, start_name: str) -> Plate:
 
 
 def _pareto_plate(answer: DesignAnswer, mine: Sequence[Costed], start_name: str) -> Plate:
-    """Quality by the lowest law against speed: all designs, the best trade-offs and the named."""
+    """Quality by the lowest law against speed: all designs, the best trade-offs and the marked."""
     space = answer.space
     designs = _named(answer, mine, start_name)
     today = designs[0][1]
-    named = [row for row in designs if row[1].fits or row[1] is today]
+    marked = [row for row in designs if row[1].fits or row[1] is today]
     others = cloud(space, _CLOUD)
     weight = space.question.batch_weights[:, None]
 
@@ -331,14 +332,14 @@ def _pareto_plate(answer: DesignAnswer, mine: Sequence[Costed], start_name: str)
             FORMS["experts"](design.experts),
             name=name,
         )
-        for name, design, color in named
+        for name, design, color in marked
     ]
     points = tuple(zip(speed(front).tolist(), quality[front].tolist(), strict=True))
     speeds = np.array([dot.x for dot in dots])
     heights = np.array([dot.y for dot in dots])
     texts = [
         f"{name} {today.tpot_s / design.tpot_s:.2f}× at {min(design.quality):.0%}"
-        for name, design, _ in named
+        for name, design, _ in marked
     ]
     facts = {"designs": texts, "start_name": start_name}
     return Plate(

@@ -57,7 +57,7 @@ def test_serve_and_design_give_one_time_one_speedup_and_one_k_for_a_setup(
     assert today.speedup == pytest.approx(answer.speedup.value, rel=1e-9)
     along = along_ratio(found)
     assert along.batches[along.target] == batch
-    assert along.gain[along.target, along.own] == pytest.approx(answer.speedup.value, rel=1e-9)
+    assert along.gain[along.target, along.start] == pytest.approx(answer.speedup.value, rel=1e-9)
 
 
 @pytest.mark.parametrize("model_id", ["qwen3-30b-a3b", "mixtral-8x7b"])
@@ -106,9 +106,9 @@ def test_k_over_n_goes_to_twice_the_start_s_or_an_eighth_and_the_start_is_even()
         active = [design.n_active for design in along.designs]
         assert active == sorted({*active})
         assert (active[0], active[-1]) == (1, most)
-        assert along.designs[along.own] == baseline_experts(space(model_id))
-        assert along.time[:, along.own] == pytest.approx(1.0)
-        assert along.losing[along.own] == 0
+        assert along.designs[along.start] == baseline_experts(space(model_id))
+        assert along.time[:, along.start] == pytest.approx(1.0)
+        assert along.losing[along.start] == 0
         assert along.losing[0] == 3, "one of the start's experts alone is worse by every law"
         assert len({design.expert_width for design in along.designs}) == 1
 
@@ -128,7 +128,7 @@ def test_a_stretch_holds_the_most_and_all_about_it_that_is_as_good_and_zones_cov
     gain = np.array([[1.0, 1.98, 2.0, 1.95, 1.9, 2.0], [1.5, 1.5, 1.5, 1.5, 1.5, 1.5]])
     along = Along(
         designs=(),
-        own=0,
+        start=0,
         batches=np.array([1.0, 8.0]),
         target=0,
         fits=np.array([True, True]),

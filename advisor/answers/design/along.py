@@ -28,7 +28,7 @@ class Along:
     """Designs [n] that differ in one count, rising, at batches [nB], rising."""
 
     designs: tuple[Experts, ...]
-    own: int
+    start: int
     """The start among the designs."""
     batches: Array
     target: int
@@ -90,29 +90,31 @@ def along_shared(space: DesignSpace) -> Along:
 
 
 def _along(space: DesignSpace, designs: Sequence[Experts]) -> Along:
-    own = designs.index(baseline_experts(space))
-    asked = float(space.question.batches[-1])
-    distances = np.abs(np.log(np.array(BATCHES) / asked))
+    start_at = designs.index(baseline_experts(space))
+    target = float(space.question.batches[-1])
+    distances = np.abs(np.log(np.array(BATCHES) / target))
     others = np.delete(np.array(BATCHES, float), distances.argmin())
-    drawn = np.sort([asked, *others])
+    drawn = np.sort([target, *others])
     batches = drawn[drawn >= space.setup.placement.attention_groups]
     counts = np.array(designs, float)
     mix = Mixes(*counts[:, :3].T)
     width = counts[:, 3]
     body = space.bodies[0]
     served = serve(space, body, mix, width, batches)
-    start = as_served(space.measured_setup, batches, asked)
-    by_fit = Served(served.speedup[:, [own]], served.tpot_s[:, [own]], served.n_draft[:, [own]])
+    start = as_served(space.measured_setup, batches, target)
+    by_fit = Served(
+        served.speedup[:, [start_at]], served.tpot_s[:, [start_at]], served.n_draft[:, [start_at]]
+    )
     along = carried(start, by_fit, served)
     weights = sizes(body, mix, width).weights
     laws = law_ratios(body, space.baseline, mix, width, weights, space.question)
     gain = along.speedup.copy()
-    gain[:, own] = start.speedup[:, 0]
+    gain[:, start_at] = start.speedup[:, 0]
     return Along(
         designs=tuple(designs),
-        own=own,
+        start=start_at,
         batches=batches,
-        target=int(np.flatnonzero(batches == asked)[0]),
+        target=int(np.flatnonzero(batches == target)[0]),
         fits=np.asarray(batches <= space.setup.memory.largest_batch),
         gain=gain,
         time=along.tpot_s / start.tpot_s,

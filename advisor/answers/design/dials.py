@@ -76,23 +76,22 @@ def costed(space: DesignSpace, experts: Experts) -> Costed:
     width = np.array([float(experts.expert_width)])
     body = space.bodies[0]
     question = space.question
-    own = space.baseline
-    served = carried(own.served, own.by_fit, serve(space, body, mix, width, question.batches))
+    start = space.baseline
+    by_fit = serve(space, body, mix, width, question.batches)
+    served = carried(start.served, start.by_fit, by_fit)
     if experts == baseline_experts(space):
-        served = own.served
+        served = start.served
     size = sizes(body, mix, width, question.max_memory_bytes)
     quality = law_ratios(body, space.baseline, mix, width, size.weights, question)
     fits = bool(size.largest_batch[0] >= question.batches.max())
-    return Costed(
-        experts,
-        question.mean_tpot_s(served.tpot_s[:, 0]),
-        tuple(served.n_draft[:, 0].tolist()),
-        question.mean_speedup(served.speedup[:, 0], served.tpot_s[:, 0]),
-        tuple(quality[:, 0].tolist()),
-        float(size.weights.total[0]),
-        float(size.weights.active[0]),
-        fits,
-    )
+    tpot_s = served.tpot_s[:, 0]
+    speedup = question.mean_speedup(served.speedup[:, 0], tpot_s)
+    n_draft = tuple(served.n_draft[:, 0].tolist())
+    laws = tuple(quality[:, 0].tolist())
+    total = float(size.weights.total[0])
+    active = float(size.weights.active[0])
+    mean_s = question.mean_tpot_s(tpot_s)
+    return Costed(experts, mean_s, n_draft, speedup, laws, total, active, fits)
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,8 @@ _HEADLINE = (
         "{keep} {start:of}: the best of equal quality by {merit} is slower per token",
     ),
     Phrase("headline", "", "{keep} {start:of}: nothing of equal quality is clearly {better}"),
+)
+_EMPHASIS = (
     Phrase("emphasis", "!feasible", ""),
     Phrase("emphasis", "problem", "{best:of}"),
     Phrase("emphasis", "gap_large", "{gap:pct}"),
@@ -137,7 +139,9 @@ _PARTS = (
     Phrase("flop", "flop", " ({training_flop:2} FLOP)"),
 )
 DESIGN = Book(
-    (*_HEADLINE, *_HEADLINE_PARTS, *_MERITS, *_WHY, *_BELOW, *_VERDICT, *_PARTS), FACTS, FLAGS
+    (*_HEADLINE, *_EMPHASIS, *_HEADLINE_PARTS, *_MERITS, *_WHY, *_BELOW, *_VERDICT, *_PARTS),
+    FACTS,
+    FLAGS,
 )
 
 _CHANGES = {
@@ -404,7 +408,7 @@ _ASSUMED = (
 STARTED = Book((*_STARTED, *_ASSUMED), START_FACTS, START_FLAGS)
 
 
-ALONG = Book.of(
+_DRAFTING = (
     Phrase("drafting", "!drafted", ""),
     Phrase(
         "drafting",
@@ -419,6 +423,8 @@ ALONG = Book.of(
     ),
     Phrase("trend", "sparser", ": the larger the batch, the sparser"),
     Phrase("trend", "", ""),
+)
+_LABELS = (
     Phrase(
         "label", "", "{what} by {axis}: {at_batches:semicolons}. Quality: {quality:semicolons}."
     ),
@@ -429,6 +435,8 @@ ALONG = Book.of(
         "at batch {batch:int} from {first:x2} with {first_place} to {last:x2} with {last_place}",
     ),
     Phrase("standing", "", "{zone} from {first_place} to {last_place}"),
+)
+_TITLES = (
     Phrase("gain_title", "some_over", "Gain from drafting (dashed: does not fit in memory)"),
     Phrase("gain_title", "", "Gain from drafting"),
     Phrase("time_title", "", "Time per token, {start_name} = 1"),
@@ -438,6 +446,7 @@ ALONG = Book.of(
     Phrase("batches", "", "batches {targets:batches}"),
     Phrase("borrowed", "lent", "Accepted length is borrowed from {lender}."),
 )
+ALONG = Book.of(*_DRAFTING, *_LABELS, *_TITLES)
 """The start along one of its counts, and the table beside it."""
 PARETO = Book.of(
     Phrase("title", "", "Quality by the lowest of three laws against speed"),

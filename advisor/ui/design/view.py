@@ -51,19 +51,19 @@ from advisor.ui.state import TO_SERVE, plain, write_settings
 from advisor.ui.widgets import accepted_from, download, show_problem, stop_with
 
 
-def _take(answer: DesignAnswer, mine: Sequence[Experts], own: str) -> None:
+def _take(answer: DesignAnswer, mine: Sequence[Experts], start_name: str) -> None:
     """What to do with a design: its config.json, Serve, and a measurement of it."""
     space = answer.space
     start = baseline_experts(space)
     best = None if space.best in (None, space.baseline_index()) else experts_of(space, space.best)
-    offered = {capital(own): start, "Best": best}
+    offered = {capital(start_name): start, "Best": best}
     offered |= {FORMS["of"](design): design for design in mine}
     designs = {name: design for name, design in offered.items() if design is not None}
     recommended = answer.recommended
     keeps = recommended is None or keeps_baseline(space, recommended)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         selected_name = st.segmented_control(
-            "Export", list(designs), default=capital(own) if keeps else "Best", required=True
+            "Export", list(designs), default=capital(start_name) if keeps else "Best", required=True
         )
         experts = designs.get(str(selected_name), start)
         try:
@@ -138,8 +138,8 @@ def view(scenario: Scenario) -> None:
         st.rerun()
     leave_start(scenario)
     draw_question(scenario)
-    own = own_name(scenario)
-    if own == "start":
+    start_name = own_name(scenario)
+    if start_name == "start":
         _, whence, more = START.result
         st.caption(plain(whence), help=plain(more) or None)
     try:
@@ -151,18 +151,18 @@ def view(scenario: Scenario) -> None:
     designs, problem = attempt(parse_designs, typed, baseline_experts(space))
     show_problem(problem)
     mine = [costed(space, design) for design in designs or ()]
-    draw_sheet(design_sheet(answer, mine, own, borrowed_from(space)), "design_sheet")
-    _take(answer, designs or (), own)
+    draw_sheet(design_sheet(answer, mine, start_name, borrowed_from(space)), "design_sheet")
+    _take(answer, designs or (), start_name)
     if space.best is not None:
         _folded(
             "Shared experts",
             "design_shared",
-            lambda: draw_sheet(shared_sheet(answer, own), "design_by_shared"),
+            lambda: draw_sheet(shared_sheet(answer, start_name), "design_by_shared"),
         )
         _folded(
             "One count held, and quality against speed",
             "design_held",
-            lambda: draw_sheet(held_sheet(answer, mine, own), "design_by_held"),
+            lambda: draw_sheet(held_sheet(answer, mine, start_name), "design_by_held"),
         )
     _folded(
         "Remarks and what the laws do not know", "design_remarks", lambda: _draw_remarks(answer)
