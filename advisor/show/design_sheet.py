@@ -45,7 +45,7 @@ from advisor.show.sheet import (
     Sheet,
     SheetTable,
     Stretch,
-    Zone,
+    PlateZone,
     linear_axis,
 )
 from advisor.show.table import capital
@@ -66,11 +66,11 @@ _PARETO_QUALITY = (0.62, 1.42)
 
 
 def design_sheet(
-    answer: DesignAnswer, mine: Sequence[Costed], start_name: str, lender: str
+    answer: DesignAnswer, own_designs: Sequence[Costed], start_name: str, lender: str
 ) -> Sheet:
     """The answer: headline, reason, gain and time along k/N, and the table.
 
-    mine : the user's designs. start_name : `start` where nobody came with a design. lender : whose
+    own_designs : the user's designs. start_name : `start` where nobody came with a design. lender : whose
         accepted length stands in; empty where none does.
     """
     facts = standing_facts(answer, start_name)
@@ -87,13 +87,13 @@ def design_sheet(
         ALONG.say("borrowed", {"lent": bool(lender), "lender": lender}),
         rows=(
             along_plates(answer.by_ratio, "ratio", start_name),
-            (_table(answer, mine, start_name),),
+            (_table(answer, own_designs, start_name),),
         ),
     )
 
 
 def shared_sheet(answer: DesignAnswer, start_name: str) -> Sheet:
-    """The same picture over shared experts."""
+    """Gain and time over shared experts, as over k/N."""
     return Sheet(rows=(along_plates(answer.by_shared, "shared", start_name),))
 
 
@@ -138,7 +138,7 @@ def along_plates(along: Along, axis: str, start_name: str) -> tuple[Plate, Plate
         log=is_ratio,
     )
     zones = tuple(
-        Zone(float(edges[first]), float(edges[last + 1]), _ZONE_COLORS[kind], ZONES[kind])
+        PlateZone(float(edges[first]), float(edges[last + 1]), _ZONE_COLORS[kind], ZONES[kind])
         for first, last, kind in along.zones
     )
     colors = iter(_PINS)
@@ -216,7 +216,7 @@ def _label(along: Along, what: str, values: Array, places: Sequence[str], axis: 
 
 
 def _named(
-    answer: DesignAnswer, mine: Sequence[Costed], start_name: str
+    answer: DesignAnswer, own_designs: Sequence[Costed], start_name: str
 ) -> list[tuple[str, Costed, str]]:
     """The start, the best where it is another, and the user's designs, with name and color."""
     space = answer.space
@@ -224,14 +224,14 @@ def _named(
     if space.best is not None and space.best != space.baseline_index():
         best = costed(space, experts_of(space, space.best))
         rows.append((DESIGN.say("best_name", standing_facts(answer, start_name)), best, "schedule"))
-    for design, color in zip(mine, _PINS, strict=False):
+    for design, color in zip(own_designs, _PINS, strict=False):
         rows.append((FORMS["of"](design.experts), design, color))
     return rows
 
 
-def _table(answer: DesignAnswer, mine: Sequence[Costed], start_name: str) -> SheetTable:
+def _table(answer: DesignAnswer, own_designs: Sequence[Costed], start_name: str) -> SheetTable:
     """The start, the best and the user's designs side by side."""
-    designs = _named(answer, mine, start_name)
+    designs = _named(answer, own_designs, start_name)
     heads = tuple(
         Head(label, words=label == DESIGN_COLUMNS[0], scale=_QUALITY if "laws" in label else None)
         for label in DESIGN_COLUMNS
@@ -262,10 +262,10 @@ def _cells(name: str, design: Costed, today: Costed, color: str) -> tuple[Cell, 
     )
 
 
-def held_sheet(answer: DesignAnswer, mine: Sequence[Costed], start_name: str) -> Sheet:
+def held_sheet(answer: DesignAnswer, own_designs: Sequence[Costed], start_name: str) -> Sheet:
     """Time lost with one count held and the rest solved again, and quality against speed."""
     dials = tuple(_dial_plate(dial, start_name) for dial in answer.dials if dial.best is not None)
-    return Sheet(rows=(dials, (_pareto_plate(answer, mine, start_name),)))
+    return Sheet(rows=(dials, (_pareto_plate(answer, own_designs, start_name),)))
 
 
 def _dial_plate(dial: Dial, start_name: str) -> Plate:
@@ -304,10 +304,10 @@ def _dial_plate(dial: Dial, start_name: str) -> Plate:
     )
 
 
-def _pareto_plate(answer: DesignAnswer, mine: Sequence[Costed], start_name: str) -> Plate:
+def _pareto_plate(answer: DesignAnswer, own_designs: Sequence[Costed], start_name: str) -> Plate:
     """Quality by the lowest law against speed: all designs, the best trade-offs and the marked."""
     space = answer.space
-    designs = _named(answer, mine, start_name)
+    designs = _named(answer, own_designs, start_name)
     today = designs[0][1]
     marked = [row for row in designs if row[1].fits or row[1] is today]
     others = cloud(space, _CLOUD)

@@ -62,8 +62,7 @@ def linear_axis(title: str, values: Array, text: Callable[[float], str], most: i
 
 
 def log_axis(title: str, values: Array, text: Callable[[float], str]) -> Axis:
-    """A logarithmic axis from the least to the largest of positive values, with ticks at 1, 2 and
-    5 times powers of ten."""
+    """A logarithmic axis over positive values, with ticks at 1, 2 and 5 times powers of ten."""
     low = float(np.min(values))
     high = float(np.max(values))
     powers = 10.0 ** np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1.0)
@@ -73,9 +72,11 @@ def log_axis(title: str, values: Array, text: Callable[[float], str]) -> Axis:
 
 
 @dataclass(frozen=True)
-class Zone:
-    """A part of the x axis with its color (`few`, `new`, `sweet`, `arithmetic`) and a name, which
-    is the longest that fits."""
+class PlateZone:
+    """A part of the x axis with its color and the longest of its names that fits.
+
+    color : `few`, `new`, `sweet` or `arithmetic`.
+    """
 
     start: float
     end: float
@@ -100,7 +101,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Band:
+class Corridor:
     """The area between two lines, as (x, low, high)."""
 
     points: tuple[tuple[float, float, float], ...]
@@ -109,7 +110,7 @@ class Band:
 
 @dataclass(frozen=True)
 class Dot:
-    """A point; `title` says under the pointer what it is, `name` stands beside it."""
+    """A point: `title` says under the pointer what it is, `name` stands beside it."""
 
     x: float
     y: float
@@ -147,8 +148,8 @@ class Plate:
     y: Axis
     lines: tuple[Line, ...] = ()
     dots: tuple[Dot, ...] = ()
-    bands: tuple[Band, ...] = ()
-    zones: tuple[Zone, ...] = ()
+    bands: tuple[Corridor, ...] = ()
+    zones: tuple[PlateZone, ...] = ()
     marks: tuple[Mark, ...] = ()
     level: float | None = None
     """Value of a dotted horizontal line."""
@@ -162,7 +163,7 @@ class Plate:
 
 @dataclass(frozen=True)
 class Scale:
-    """What the bars and ticks of a column stand on."""
+    """Ends of a column's bars and ticks."""
 
     low: float
     high: float
@@ -213,7 +214,7 @@ class SheetTable:
 
 
 @dataclass(frozen=True)
-class Note:
+class GreyLine:
     """A grey line, with a button where there is something to do."""
 
     text: str
@@ -231,12 +232,12 @@ class Copy:
     kind: str = _kind("copy")
 
 
-Block = Plate | SheetTable | Note | Copy
+Block = Plate | SheetTable | GreyLine | Copy
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """What a page answers."""
+    """Answer of a page."""
 
     headline: str = ""
     """Empty in a part of a page that has a headline of its own."""

@@ -17,8 +17,10 @@ _SHEET = component("sheet", "svg", "command", "sheet", style="sheet.css")
 def draw_sheet(
     sheet: Sheet, key: str, on_action: Callable[[str, Any], None] = lambda _name, _value: None
 ) -> None:
-    """Draw a sheet. `on_action` gets name and value of the action that was pressed, in a
-    callback."""
+    """Put answers on the page.
+
+    on_action : gets name and value of the action that was pressed, in a callback.
+    """
 
     def pressed() -> None:
         act = (st.session_state.get(key) or {}).get("act")

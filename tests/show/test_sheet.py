@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from advisor.show.sheet import Cell, Note, Row, Sheet, linear_axis, log_axis
+from advisor.show.sheet import Cell, GreyLine, Row, Sheet, linear_axis, log_axis
 from advisor.text import json_values
 
 
@@ -28,7 +28,7 @@ def test_a_logarithmic_axis_has_its_ticks_at_one_two_and_five():
 
 
 def test_a_sheet_is_plain_values_with_the_kind_of_each_block():
-    sheet = Sheet("K = 4", rows=((Note("one"),),))
+    sheet = Sheet("K = 4", rows=((GreyLine("one"),),))
     plain = json.loads(json.dumps(json_values(sheet)))
     assert plain["rows"] == [[{"text": "one", "action": None, "kind": "note"}]]
     assert json_values(Row((Cell("1", range=(0.5, 1.0, 2.0)),)))["cells"][0]["range"] == [0.5, 1, 2]

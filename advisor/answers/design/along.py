@@ -56,8 +56,10 @@ class Along:
 
     @cached_property
     def zones(self) -> tuple[tuple[int, int, int], ...]:
-        """First and last design of each run, and how its designs stand: worse by no law (0), by all
-        (2), or the laws disagree (1)."""
+        """First and last design of each run, and its kind.
+
+        0: worse by no law; 1: the laws disagree; 2: worse by all.
+        """
         kinds = np.where(self.losing == 0, 0, np.where(self.losing == 3, 2, 1)).tolist()
         runs = [(kind, len(list(run))) for kind, run in groupby(kinds)]
         ends = np.cumsum([0, *(length for _, length in runs)]).tolist()

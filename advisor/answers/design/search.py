@@ -123,8 +123,11 @@ def design_space(
 
 
 def as_served(setup: Setup, batches: Array, target: float) -> Served:
-    """A setup's own figures at each batch [nB], as Serve has them, [nB, 1]: at the K that the
-    configuration for batch `target` runs there, or where a batch does not fit, at the best."""
+    """Figures of a setup at each batch [nB], as Serve has them, [nB, 1].
+
+    Each at the K that the configuration for batch `target` runs there, or where a batch does not
+    fit, at the best.
+    """
     scenario = setup.scenario.model_copy(update={"batch_size": int(target)})
     schedule = schedule_for(replace(setup, scenario=scenario))
     curve = curve_for(

@@ -250,8 +250,12 @@ class Served:
 
 
 def carried(start: Served, by_fit: Served, designs: Served) -> Served:
-    """Designs by the fit, [nB, ...], times what the start's own figures `start` are over those of
-    the fit, both [nB, 1]: only ratios to the start are the fit's. Nothing drafts to be slower."""
+    """Designs by the fit, [nB, ...], carried to the start's own figures.
+
+    start, by_fit : the start as Serve has it and by the fit, [nB, 1]. What one is over the other
+        scales every design, so that only ratios to the start are the fit's. Nothing drafts to be
+        slower.
+    """
     rows = (-1, *(1,) * (designs.tpot_s.ndim - 1))
     gains = (start.speedup / by_fit.speedup).reshape(rows)
     times = (start.tpot_s / by_fit.tpot_s).reshape(rows)
@@ -478,8 +482,10 @@ class DesignSpace:
 
     @property
     def measured_gap(self) -> float:
-        """Baseline step by measured rows over the fit's, less 1; 0 where it was not measured.
-        [-]"""
+        """Baseline step by measured rows over the fit's, less 1. [-]
+
+        0 where it was not measured.
+        """
         return self.gap or 0.0
 
     def __len__(self) -> int:

@@ -93,6 +93,6 @@ export default function ({ data, parentElement, setTriggerValue: tell }) {
   const { headline, emphasis, reason, amber, amber_action, rows } = data, at = emphasis ? headline.indexOf(emphasis) : -1;
   const title = at < 0 ? [headline] : [headline.slice(0, at), node("span", { style: "color:var(--schedule)" }, emphasis), headline.slice(at + emphasis.length)];
   const top = [headline ? node("h1", {}, title) : "", reason ? node("p", { class: "reason" }, reason) : "", amber ? node("p", { class: "amber" }, amber, amber_action ? pressed(amber_action, tell) : "") : ""];
-  const box = node("div", { class: "live sheet" }, top.filter(Boolean), rows.map((blocks) => node("div", { class: "row" }, blocks.map((one) => BLOCKS[one.kind](one, tell)))));
-  (parentElement.querySelector(".sheet") || parentElement.appendChild(node("div", {}))).replaceWith(box);
+  const box = parentElement.querySelector(".sheet") || parentElement.appendChild(node("div", { class: "live sheet" }));
+  box.replaceChildren(...top.filter(Boolean), ...rows.map((blocks) => node("div", { class: "row" }, blocks.map((one) => BLOCKS[one.kind](one, tell)))));
 }

@@ -51,13 +51,13 @@ from advisor.ui.state import TO_SERVE, plain, write_settings
 from advisor.ui.widgets import accepted_from, download, show_problem, stop_with
 
 
-def _take(answer: DesignAnswer, mine: Sequence[Experts], start_name: str) -> None:
+def _take(answer: DesignAnswer, own_designs: Sequence[Experts], start_name: str) -> None:
     """What to do with a design: its config.json, Serve, and a measurement of it."""
     space = answer.space
     start = baseline_experts(space)
     best = None if space.best in (None, space.baseline_index()) else experts_of(space, space.best)
     offered = {capital(start_name): start, "Best": best}
-    offered |= {FORMS["of"](design): design for design in mine}
+    offered |= {FORMS["of"](design): design for design in own_designs}
     designs = {name: design for name, design in offered.items() if design is not None}
     recommended = answer.recommended
     keeps = recommended is None or keeps_baseline(space, recommended)
@@ -150,8 +150,8 @@ def view(scenario: Scenario) -> None:
     typed = str(st.session_state["design_compare"])
     designs, problem = attempt(parse_designs, typed, baseline_experts(space))
     show_problem(problem)
-    mine = [costed(space, design) for design in designs or ()]
-    draw_sheet(design_sheet(answer, mine, start_name, borrowed_from(space)), "design_sheet")
+    own_designs = [costed(space, design) for design in designs or ()]
+    draw_sheet(design_sheet(answer, own_designs, start_name, borrowed_from(space)), "design_sheet")
     _take(answer, designs or (), start_name)
     if space.best is not None:
         _folded(
@@ -162,7 +162,7 @@ def view(scenario: Scenario) -> None:
         _folded(
             "One count held, and quality against speed",
             "design_held",
-            lambda: draw_sheet(held_sheet(answer, mine, start_name), "design_by_held"),
+            lambda: draw_sheet(held_sheet(answer, own_designs, start_name), "design_by_held"),
         )
     _folded(
         "Remarks and what the laws do not know", "design_remarks", lambda: _draw_remarks(answer)
