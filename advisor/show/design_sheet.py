@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,12 +39,12 @@ from advisor.show.sheet import (
     Line,
     Mark,
     Plate,
+    PlateZone,
     Row,
     Scale,
     Sheet,
     SheetTable,
     Stretch,
-    PlateZone,
     linear_axis,
 )
 from advisor.show.table import capital
@@ -70,7 +69,7 @@ def design_sheet(
 ) -> Sheet:
     """The answer: headline, reason, gain and time along k/N, and the table.
 
-    own_designs : the user's designs. start_name : `start` where nobody came with a design. lender : whose
+    own_designs : the user's. start_name : `start` where nobody came with a design. lender : whose
         accepted length stands in; empty where none does.
     """
     facts = standing_facts(answer, start_name)
@@ -78,8 +77,8 @@ def design_sheet(
     if none is not None:
         reason = infeasible_text(answer.space, none)
     else:
-        alternative = DESIGN.say("alternative", facts)
-        reason = " ".join(filter(None, [_drafting_text(answer.by_ratio), alternative]))
+        drafting = ALONG.say("drafting", answer.by_ratio.facts)
+        reason = " ".join(filter(None, [drafting, DESIGN.say("alternative", facts)]))
     return Sheet(
         headline(answer, start_name),
         DESIGN.say("emphasis", facts),
@@ -97,28 +96,8 @@ def shared_sheet(answer: DesignAnswer, start_name: str) -> Sheet:
     return Sheet(rows=(along_plates(answer.by_shared, "shared", start_name),))
 
 
-def _drafting_text(along: Along) -> str:
-    """Where drafting gains most, at a small batch and at the largest."""
-    small = min(1, len(along.batches) - 1)
-    active = [along.designs[most].n_active for most in along.most]
-    places = [_place(along.designs[most], "ratio") for most in along.most]
-    falls = all(b <= a for a, b in pairwise(active[small:])) and active[-1] < active[small]
-    facts = {
-        "drafted": bool(along.gain.max() > 1.0),
-        "one_batch": small == len(active) - 1,
-        "small_active": places[small],
-        "small_batch": along.batches[small],
-        "large_active": places[-1],
-        "large_batch": along.batches[-1],
-        "sparser": falls,
-    }
-    return ALONG.say("drafting", facts)
-
-
 def _place(design: Experts, axis: str) -> str:
-    if axis == "ratio":
-        return f"{design.n_active}/{design.n_experts}"
-    return f"{design.n_shared:.3g}"
+    return FORMS["active"](design) if axis == "ratio" else f"{design.n_shared:.3g}"
 
 
 def along_plates(along: Along, axis: str, start_name: str) -> tuple[Plate, Plate]:

@@ -140,3 +140,14 @@ def test_a_stretch_holds_the_most_and_all_about_it_that_is_as_good_and_zones_cov
     assert along.near == ((1, 3), (0, 5))
     assert NEAR_MOST == 0.03
     assert along.zones == ((0, 1, 2), (2, 2, 1), (3, 4, 0), (5, 5, 1))
+
+
+@pytest.mark.parametrize("batch", [8, 32])
+def test_drafting_gains_most_where_the_curves_are_highest(batch: int) -> None:
+    along = along_ratio(space("qwen3-30b-a3b", batch))
+    facts = along.facts
+    assert (facts["small_batch"], facts["large_batch"]) == (8, 512)
+    assert facts["small"] == along.designs[int(along.gain[1].argmax())]
+    assert facts["large"] == along.designs[int(along.gain[-1].argmax())]
+    active = [along.designs[most].n_active for most in along.most[1:]]
+    assert facts["sparser"] == (active == sorted(active, reverse=True) and active[0] > active[-1])

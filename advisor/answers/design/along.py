@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby, pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +54,23 @@ class Along:
         batch."""
         close = self.gain >= (1.0 - NEAR_MOST) * self.gain.max(axis=1, keepdims=True)
         return tuple(_run_around(row, most) for row, most in zip(close, self.most, strict=True))
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Where drafting gains most, at a small batch and at the largest."""
+        small = min(1, len(self.batches) - 1)
+        best = [self.designs[most] for most in self.most]
+        active = [design.n_active for design in best[small:]]
+        falls = all(after <= before for before, after in pairwise(active))
+        return {
+            "drafted": bool(self.gain.max() > 1.0),
+            "one_batch": len(active) == 1,
+            "small": best[small],
+            "small_batch": self.batches[small],
+            "large": best[-1],
+            "large_batch": self.batches[-1],
+            "sparser": falls and active[-1] < active[0],
+        }
 
     @cached_property
     def zones(self) -> tuple[tuple[int, int, int], ...]:

@@ -199,6 +199,7 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "jumps": _jumps,
     "mix": mix_text,
     "of": counts_text,
+    "active": lambda design: f"{design.n_active}/{design.n_experts}",
     "ranks": lambda pair: f"TP {pair[0]} EP {pair[1]}" if pair[1] > 1 else f"TP {pair[0]}",
     "signed_pct": lambda value: f"{round(value, 2) + 0.0:+.0%}",
     "layers": lambda layers: ", ".join(f"{count} {_layer(kind)}" for kind, count in layers),

@@ -413,13 +413,13 @@ _DRAFTING = (
     Phrase(
         "drafting",
         "one_batch",
-        "Drafting gains most with {large_active} active at batch {large_batch:int}.",
+        "Drafting gains most with {large:active} active at batch {large_batch:int}.",
     ),
     Phrase(
         "drafting",
         "",
-        "Drafting gains most with {small_active} active at batch {small_batch:int}, with "
-        "{large_active} at batch {large_batch:int}{trend}.",
+        "Drafting gains most with {small:active} active at batch {small_batch:int}, with "
+        "{large:active} at batch {large_batch:int}{trend}.",
     ),
     Phrase("trend", "sparser", ": the larger the batch, the sparser"),
     Phrase("trend", "", ""),
