@@ -228,7 +228,7 @@ def ranges_of(setup: Setup, curve: Curve, values: KValues | None = None) -> tupl
 
 
 def schedule_for(
-    scenario: Scenario,
+    scenario: Scenario | Setup,
     contexts: Sequence[int] = (),
     histogram: BatchHistogram | None = None,
     choice: ServeChoice = ServeChoice(),
@@ -239,7 +239,7 @@ def schedule_for(
     Where a release is named, its graphs are those of the launch command: `_settled`.
     """
     last = None if histogram is None else max(histogram.batches)
-    setup = load_setup(scenario)
+    setup = scenario if isinstance(scenario, Setup) else load_setup(scenario)
     largest = setup.memory.largest_batch
     if last is not None and 0 < largest < last:
         raise AdvisorError(

@@ -1,5 +1,5 @@
 """`design`: which MoE to train, at the baseline's quality, so that it serves best with speculative
-decoding; for one accelerator and batch, or for several targets as one."""
+decoding."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from advisor.answers.design.dials import experts_of
 from advisor.answers.design.grid import OBJECTIVES, DesignGrid
 from advisor.answers.design.search import design_space
 from advisor.answers.design.space import DesignSpace
-from advisor.answers.design.targets import OneDesign, one_design, parse_target, parse_targets
 from advisor.cli import output as out
 from advisor.cli.asked import ScenarioCommand, retyped, typed_words
 from advisor.physics.quality import DEFAULT_EPS
@@ -39,10 +38,6 @@ from advisor.show.words.design import (
     change_text,
     experts_text,
     losses_text,
-    one_design_document,
-    one_design_notes,
-    one_design_table,
-    one_design_text,
     sensitivity_text,
     verdict,
     warnings,
@@ -78,9 +73,6 @@ class _DesignCommand(ScenarioCommand):
             raise AdvisorError("give a model or --shape, not both")
         if ctx.meta[_FROM_NOTHING]:
             ctx.params["model_id"] = FIELDS["model_id"].default
-        if ctx.params["hardware_id"] is None and not started and ctx.params["targets"]:
-            # The first target names the accelerator.
-            ctx.params["hardware_id"] = parse_target(ctx.params["targets"][0]).place.hardware_id
         return super().invoke(ctx)
 
 
@@ -143,12 +135,6 @@ class _DesignCommand(ScenarioCommand):
 @click.option("--depths", help="Multiples of the baseline's depth to try, e.g. 0.75,1,1.25.")
 @click.option("--heads", help="Multiples of the baseline's attention heads to try, e.g. 0.5,1.")
 @click.option(
-    "--target",
-    "targets",
-    multiple=True,
-    help="ACCELERATOR:BATCH, e.g. 2xb200-sxm:128; repeat for several.",
-)
-@click.option(
     "--top", type=click.IntRange(1, 100), default=8, show_default=True, help="Candidates to list."
 )
 @out.path_option("--csv", "csv_file", help="Write the candidates here as CSV.")
@@ -163,63 +149,36 @@ def design(
     csv_file: Path | None,
     config_file: Path | None,
     as_json: bool,
-    # the options of the grid and the places, and those that design_space takes as they stand
+    # the options of the grid, and those that design_space takes as they stand
     **question: Any,
 ) -> None:
     """Search for the MoE to train instead of MODEL, at equal quality, to serve with speculative
-    decoding.
-
-    --target asks for the one design that several accelerators and batches lose least with.
-    """
+    decoding."""
     show = out.progress("searching")
     typed = question.pop("batches")
-    targets = question.pop("targets")
-    if targets and typed is not None:
-        raise AdvisorError("--target already names a batch; leave --batches out")
     scenario, start = _started(
         scenario, question.pop("shape"), question, from_nothing=ctx.meta[_FROM_NOTHING]
     )
     batches = None if typed is None else starts.parse_batches(typed)
     question = _question(question) | {"on_progress": show}
-    keeps = False
-    if targets:
-        shared_design = one_design(
-            scenario, parse_targets(targets, scenario.hardware_id), **question
-        )
-        space = shared_design.spaces[0]
-        best = shared_design.index
-        rows = one_design_table(shared_design).records()
-        tell = partial(_tell_one, shared_design)
-        document = one_design_document(shared_design)
-    else:
-        answer = design_answer(design_space(scenario, batches=batches, **question), top)
-        space = answer.space
-        best = None if answer.recommended is None else answer.recommended.index
-        keeps = answer.recommended is not None and keeps_baseline(space, answer.recommended)
-        rows = candidate_rows(answer)
-        document = answer_document(answer)
-        tell = partial(_tell, answer, start)
+    answer = design_answer(design_space(scenario, batches=batches, **question), top)
+    space = answer.space
+    best = None if answer.recommended is None else answer.recommended.index
+    keeps = answer.recommended is not None and keeps_baseline(space, answer.recommended)
+    rows = candidate_rows(answer)
     show(1)
     if csv_file is not None:
         out.write_file(csv_file, csv_text(list(rows[0]) if rows else ["rank"], rows))
     if config_file is not None:
         _write_config(config_file, space, best, keeps=keeps)
     if as_json:
-        out.print_json(document | ({"start": start} if start else {}))
+        out.print_json(answer_document(answer) | ({"start": start} if start else {}))
         return
     out.say(start and f"{start}\n")
-    tell()
+    _tell(answer, start)
     if best is not None:
         routing = "" if keeps else starts.routing_in_serve(space, experts_of(space, best))
         _print_onward(config_file, routing, keeps=keeps and not start)
-
-
-def _tell_one(answer: OneDesign) -> None:
-    """One design for several targets, in words and a table."""
-    out.say(f"{one_design_text(answer)}\n")
-    out.print_table(one_design_table(answer))
-    click.echo()
-    out.print_labelled("note", one_design_notes(answer))
 
 
 def _print_onward(config_file: Path | None, routing: str, *, keeps: bool) -> None:

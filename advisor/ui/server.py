@@ -121,9 +121,10 @@ def _charts_script() -> str:
 def ahead(path: str) -> str:
     """Markup by which a browser fetches the charts' 5 MB before the first chart asks for them.
 
-    At once on a page that shows one; on Serve, whose first screen has none, when it is idle.
+    At once on a page that shows one; on Serve and Design, whose first screens have none, when it
+    is idle.
     """
-    relation = "prefetch" if path.strip("/") in ("", "serve") else "modulepreload"
+    relation = "prefetch" if path.strip("/") in ("", "serve", "design") else "modulepreload"
     return f'<link rel="{relation}" href="{_charts_script()}">' if _charts_script() else ""
 
 

@@ -351,14 +351,18 @@ def constants_table(made: Derivation) -> None:
     show_table(Table(CONSTANTS, list(dict.fromkeys(made.constants))))
 
 
-_BROWSER = Path(__file__).parent / "serve" / "browser"
+_FOLDERS = [Path(__file__).parent / folder for folder in ("browser", "serve/browser")]
 
 
-def component(name: str, *scripts: str) -> Any:
-    """A component of the page of these scripts of serve/browser, joined: a component is one
-    script."""
-    css, *js = [
-        (_BROWSER / file_name).read_text(encoding="utf-8")
-        for file_name in ("live.css", *(f"{script}.js" for script in scripts))
-    ]
+def _script(name: str) -> str:
+    """The text of a file that the browser gets, one of all pages or of Serve."""
+    path = next(folder / name for folder in _FOLDERS if (folder / name).exists())
+    return path.read_text(encoding="utf-8")
+
+
+def component(name: str, *scripts: str, style: str = "live.css") -> Any:
+    """A component of the page of these scripts, joined: a component is one script. Its style is
+    that of all components (tokens.css), then its own."""
+    js = [_script(f"{script}.js") for script in scripts]
+    css = _script("tokens.css") + _script(style)
     return st.components.v2.component(name, css=css, js="\n".join(js))

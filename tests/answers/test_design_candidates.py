@@ -15,7 +15,6 @@ from advisor.answers.design.candidates import Band, candidates, is_clear
 from advisor.answers.design.dials import Experts, experts_of
 from advisor.answers.design.grid import DesignGrid
 from advisor.answers.design.search import design_space
-from advisor.answers.design.space import MeasuredBaseline
 from advisor.answers.design.standing import standing_of
 from advisor.physics.quality import law_range
 from advisor.predict.scenario import build_scenario
@@ -93,8 +92,7 @@ def test_a_baseline_measured_far_from_the_fit_is_not_beaten_by_the_fit() -> None
     found = answer()
     best = found.recommended
     assert best is not None
-    measured = MeasuredBaseline(2.85, (3,), 1.8, 9.0, 1.9, 8.0)
-    far = replace(found.space, measured=measured)
+    far = replace(found.space, gap=2.85)
     sure = Band(1.5, 1.4, 1.6, 1.0)
     standing = standing_of(far, replace(best, objective_gain=sure, tpot_gain=sure))
     assert (standing.gap_large, standing.gap, standing.clear) == (True, 2.85, False)

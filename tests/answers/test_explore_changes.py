@@ -274,17 +274,18 @@ def test_a_baseline_that_does_not_fit_is_said_to_before_any_design_is_praised() 
     assert standing_text(standing).startswith("The baseline does not fit in memory")
 
 
-def test_a_measured_baseline_s_own_speed_stands_beside_the_fit_s() -> None:
+def test_a_measured_baseline_is_priced_by_its_own_rows_as_serve_has_it() -> None:
     scenario = Scenario(
         n_gpus=4, tensor_parallel=4, model_id="qwen3-235b-a22b", batch_size=32, acceptance="2.6@3"
     )
     advice = advise(scenario)
     standing = design_standing(advice.setup)
     space = standing.space
-    k = space.baseline.served.n_draft[0, 0]
-    assert space.measured.drafts == (k,)
-    assert space.measured.speedup == pytest.approx(advice.curve.speedup[advice.batch_index, k])
-    assert space.measured.fit_speedup == pytest.approx(space.baseline.served.speedup[0, 0])
+    served = space.baseline.served
+    assert space.gap is not None
+    assert served.speedup[0, 0] == pytest.approx(advice.recommendation.speedup.value)
+    assert served.tpot_s[0, 0] == pytest.approx(advice.recommendation.tpot_s)
+    assert served.tpot_s[0, 0] != pytest.approx(space.baseline.by_fit.tpot_s[0, 0], rel=1e-3)
     assert all("other_model" in change.notes for change, _ in design_changes(scenario, standing))
 
 

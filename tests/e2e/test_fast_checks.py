@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e import ten_users
 from tests.e2e.test_accessibility import WIDEST, no_violation_in_either_theme
-from tests.e2e.views import PAGES, open_page
+from tests.e2e.views import PAGES, open_page, open_view
 from tools.benchmarks import bench_app, bench_users, wire_users
 
 pytestmark = pytest.mark.browser
@@ -65,14 +65,14 @@ def test_nothing_jumps_while_a_page_first_loads(
     assert sum(first_page.evaluate("window.shifts")) <= MOST_SHIFT
 
 
-def test_a_chart_s_lines_take_the_colour_of_the_theme(page: Any, app_url: str) -> None:
+def test_a_chart_s_bars_take_the_color_of_the_theme(page: Any, app_url: str) -> None:
     """Held here since Streamlit does not document the placeholder colours
     (advisor/ui/server.py)."""
-    drawn = """blue => Array.from(document.querySelectorAll('.js-plotly-plot .js-line'))
-        .some(line => getComputedStyle(line).stroke === blue)"""
+    drawn = """blue => Array.from(document.querySelectorAll('.js-plotly-plot .bars path'))
+        .some(bar => getComputedStyle(bar).fill === blue)"""
     for scheme, blue in (("light", "rgb(0, 114, 178)"), ("dark", "rgb(86, 180, 233)")):
         page.emulate_media(color_scheme=scheme)
-        open_page(page, app_url, "design")
+        open_view(page, app_url, "serve-simulate")
         page.wait_for_function(drawn, arg=blue, timeout=10_000)
 
 

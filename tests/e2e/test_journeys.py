@@ -71,7 +71,7 @@ def choose(page: Any, label: str, option: str) -> None:
     wait_until_drawn(page)
 
 
-def enter(page: Any, label: str, value: float) -> None:
+def enter(page: Any, label: str, value: float | str) -> None:
     from playwright.sync_api import expect
 
     box = page.get_by_label(label, exact=True)
@@ -209,20 +209,18 @@ def test_the_curve_s_data_downloads_and_the_headline_says_how_it_was_computed(
     dialog.get_by_text("Distinct experts touched").wait_for()
 
 
-def test_turn_a_dial_by_keyboard_and_take_the_design_as_the_scenario(
-    page: Any, app_url: str
-) -> None:
+def test_compare_with_a_design_and_take_it_as_the_scenario(page: Any, app_url: str) -> None:
     scenario = Scenario(acceptance="2.4@3", batch_size=16)
     open_app(page, f"{app_url}/design?{scenario.to_query()}")
-    assert title(page) == headline(design_answer(design_space(scenario)))
-    page.locator("[class*=st-key-design_dial_width] input[type=range]").focus()
-    page.keyboard.press("ArrowRight")
-    page.wait_for_url("**design_mine=N128+k8+s0+w800**")
+    page.locator(".sheet h1").wait_for()
+    assert page.locator(".sheet h1").inner_text() == headline(design_answer(design_space(scenario)))
+    enter(page, "Compare with", "N128 k8 s0 w800")
+    page.wait_for_url("**design_compare=N128+k8+s0+w800**")
     wait_until_drawn(page)
-    page.get_by_role("radio", name="Mine").or_(
-        page.get_by_role("button", name="Mine")
+    page.locator(".sheet tbody tr", has_text="width 800").wait_for()
+    page.get_by_role("radio", name="8 of 128").or_(
+        page.get_by_role("button", name="8 of 128")
     ).first.click()
-    page.get_by_text("With qwen3-30b-a3b-n128k8s0w800.json").wait_for()
     page.get_by_role("button", name="Open in Serve").click()
     page.wait_for_url("**model_id=own-*")
     page.locator(ANSWER).wait_for()

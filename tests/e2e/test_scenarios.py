@@ -14,7 +14,7 @@ from advisor.predict.scenario import Scenario, load_example, read_scenario
 from tests.catalog.test_hardware import POD
 from tests.e2e.app_server import DONE, wait_until, wait_until_drawn
 from tests.e2e.test_journeys import START, enter, open_app, wait_for_answer
-from tests.e2e.views import CHART, go_to, open_more, open_page, upload
+from tests.e2e.views import CHART, PAGES, go_to, open_more, open_page, upload
 
 pytestmark = [pytest.mark.browser, pytest.mark.thorough]
 
@@ -119,7 +119,7 @@ def test_a_panel_that_was_opened_and_closed_takes_nothing_back(page: Any, app_ur
     page.get_by_role("radio", name="SGLang").click()
     wait_for_answer(page, START.model_copy(update={"batch_size": 40, "engine": "sglang"}))
     page.goto(f"{app_url}/design?{START.to_query()}&design_target_total=40&design_quality=5")
-    wait_until_drawn(page, CHART)
+    wait_until_drawn(page, PAGES["design"][1])
     for batch in (1000, 2000):
         enter(page, "Target batch", batch)
         page.wait_for_url(f"**design_batches={batch}**")
@@ -130,8 +130,8 @@ def test_a_panel_that_was_opened_and_closed_takes_nothing_back(page: Any, app_ur
             page, "document.querySelector('[aria-label=\"Quality loss (%)\"]')?.value === '5.00'"
         )
         page.keyboard.press("Escape")
-    page.locator("[class*=st-key-design_dial_ratio] input[type=range]").press("ArrowLeft")
-    page.wait_for_url("**design_mine=**")
+    enter(page, "Compare with", "4 of 64")
+    page.wait_for_url("**design_compare=4+of+64**")
     asked = parse_qs(urlsplit(page.url).query)
     assert [asked.get(f"design_{name}") for name in ("batches", "target_total", "quality")] == [
         ["2000"],
@@ -209,8 +209,6 @@ def test_a_downloaded_scenario_opens_in_another_session(
 def test_size_and_batch_typed_in_one_go_leave_no_other_design(
     page: Any, app_url: str, pause_ms: int
 ) -> None:
-    """The browser still sends where the dials of the model before stood: it was taken for a turn of
-    these."""
     open_page(page, app_url, "design")
     page.get_by_label("New size (B)").click()
     for key in ("4", "0", "Tab", "6", "4", "Enter"):
@@ -220,4 +218,4 @@ def test_size_and_batch_typed_in_one_go_leave_no_other_design(
     page.locator(DONE).wait_for()
     page.wait_for_timeout(2500)
     assert page.get_by_role("textbox", name="Target batch").input_value() == "64"
-    assert page.get_by_role("textbox", name="Try a design").input_value() == ""
+    assert page.get_by_role("textbox", name="Compare with").input_value() == ""

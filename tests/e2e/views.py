@@ -19,7 +19,7 @@ WIDE = (
 """MADE-UP rows as a newcomer keeps them, one a batch, with a short accepted length."""
 PAGES: Mapping[str, tuple[str, str]] = {
     "serve": ("", ANSWER),
-    "design": ("design", CHART),
+    "design": ("design", ".sheet svg"),
     "measure": ("measure", "[data-testid=stMain] [data-testid=stFileUploader]"),
     "trust": ("trust", CHART),
     "share": ("share", "[data-testid=stMain] [data-testid=stDownloadButton]"),
@@ -30,7 +30,6 @@ TABS: Mapping[str, tuple[str, str]] = {
     "serve-compare-models": ("serve", "serve_tab=Explore&explore_as=Compare+models"),
     "serve-evidence": ("serve", "serve_tab=Evidence"),
     "serve-command-check": ("serve", "serve_tab=Command+check"),
-    "design-targets": ("design", "design_targets=h100-sxm%3A8%2Cb200-sxm%3A128"),
     "serve-simulate": ("serve", "serve_tab=Simulate"),
     "serve-sweep": ("serve", "serve_tab=Sweep"),
 }

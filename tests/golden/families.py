@@ -18,13 +18,14 @@ from advisor.show.phrases.board import BASIS, BOARD, REASONS
 from advisor.show.phrases.book import Book, Phrase
 from advisor.show.phrases.changes import CHANGE, NOTES, REFUSED, STANDING
 from advisor.show.phrases.design import (
+    ALONG,
     CHANGES,
     CORNERS,
     DESIGN,
     LIMITS,
+    PARETO,
     REMARKS,
     STARTED,
-    TARGETS,
     WISHES,
 )
 
@@ -75,16 +76,6 @@ _BASIS: Facts = {
     "remarks": (),
     "n_heads": 0,
 }
-_TARGETS: Facts = {
-    "design": Experts(256, 8, 1.0, 2048),
-    "mean_loss": 0.041,
-    "worst_loss": 0.072,
-    "worst_at": "h100-sxm:8",
-    "n_targets": 2,
-    "n_blocked": 0,
-    "is_baseline": False,
-    "tie": 0.05,
-}
 _SIZED: Facts = {
     "shape": None,
     "near": "Jamba-Mini",
@@ -127,7 +118,6 @@ _DESIGN: Facts = {
     "start_largest": 40,
     "start_slowest_ms": 9.3,
     "limit_ms": 8.5,
-    "by_fit": False,
     "gap": 0.02,
     "gap_large": False,
     "keeps": False,
@@ -182,11 +172,8 @@ _REMARKS: Facts = {
     "extrapolated": False,
     "training_tokens": 1e12,
     "measured": False,
-    "speedup": 1.84,
-    "tpot_ms": 9.26,
-    "fit_speedup": 1.82,
-    "fit_tpot_ms": 9.28,
-    "drafts": (3, 3),
+    "start_ms": 9.26,
+    "fit_ms": 9.28,
 }
 _STANDING: Facts = {
     "gap": -0.02,
@@ -233,6 +220,48 @@ _READING: Facts = dict.fromkeys(reading.BOOK.facts, "name") | {
     "starts": (("a.csv", 1), ("b.csv", 9)),
     "differences": (("batch", "8", "32"), ("engine", None, "vllm")),
     "in_ms": True,
+}
+_ALONG: Facts = {
+    "drafted": True,
+    "one_batch": False,
+    "sparser": True,
+    "small": Experts(128, 16, 4.0, 4096),
+    "small_batch": 8.0,
+    "large": Experts(128, 3, 4.0, 4096),
+    "large_batch": 512.0,
+    "what": "Gain from drafting",
+    "axis": "k/N",
+    "of_gain": True,
+    "batch": 8.0,
+    "value": 1.82,
+    "place": "16/128",
+    "first": 0.46,
+    "first_place": "1/128",
+    "last": 1.2,
+    "last_place": "16/128",
+    "at_batches": [
+        "at most 1.82× at batch 8, with 16/128",
+        "at most 1.20× at batch 512, with 3/128",
+    ],
+    "quality": ["as good by all three laws from 8/128 to 16/128"],
+    "zone": "as good by all three laws",
+    "start_name": "today",
+    "some_over": False,
+    "near": 0.03,
+    "one_target": True,
+    "targets": [32.0],
+    "lent": False,
+    "lender": "gpt-oss-20b",
+}
+_PARETO: Facts = {
+    "start_name": "today",
+    "designs": ["Today 1.00× at 100%", "Best 1.12× at 100%"],
+    "what": "k/N",
+    "least": "1/16",
+    "first_place": "1/32",
+    "last_place": "1/8",
+    "first": 0.07,
+    "last": 0.021,
 }
 FAMILIES: dict[str, tuple[Book, Facts, dict[str, Facts]]] = {
     "board": (
@@ -313,17 +342,6 @@ FAMILIES: dict[str, tuple[Book, Facts, dict[str, Facts]]] = {
             },
         },
     ),
-    "targets": (
-        TARGETS,
-        _TARGETS,
-        {
-            "one design": {},
-            "a tie at each": {"worst_loss": 0.03},
-            "the baseline": {"is_baseline": True},
-            "none for all": {"design": None, "worst_loss": None},
-            "none for one": {"design": None, "n_blocked": 1},
-        },
-    ),
     "design": (
         DESIGN,
         _DESIGN,
@@ -345,7 +363,6 @@ FAMILIES: dict[str, tuple[Book, Facts, dict[str, Facts]]] = {
             "the start does not fit": _UNCLEAR | {"problem": "memory"},
             "nothing of the start fits": _UNCLEAR | {"problem": "memory", "start_largest": 0},
             "the start is too slow": {"problem": "tpot", "from_nothing": True},
-            "the start is too slow by the fit": {"problem": "tpot", "by_fit": True},
             "measured far from the fit": _UNCLEAR | {"gap": 2.85, "gap_large": True},
             "nothing is feasible": _UNCLEAR | {"best": None},
         },
@@ -446,6 +463,21 @@ FAMILIES: dict[str, tuple[Book, Facts, dict[str, Facts]]] = {
         },
         {case: {"reason": case} for case in ("unproven", "memory", "limit", "error")},
     ),
+    "along": (
+        ALONG,
+        _ALONG,
+        {
+            "gain by k/N": {},
+            "time": {"of_gain": False},
+            "no order by batch": {"sparser": False},
+            "one batch": {"one_batch": True},
+            "without a drafter": {"drafted": False},
+            "a batch beyond memory": {"some_over": True},
+            "a mix of batches": {"one_target": False, "targets": [1.0, 64.0]},
+            "a borrowed length": {"lent": True},
+        },
+    ),
+    "pareto": (PARETO, _PARETO, {"as it is": {}}),
     "reading": (
         reading.BOOK,
         _READING,
@@ -463,7 +495,7 @@ FILES = {
         *("design", "limits", "remarks", "wishes", "corners", "assumptions"),
         "standing",
     ),
-    "start": ("started", "targets"),
+    "start": ("started", "along", "pareto"),
     "reading": ("reading",),
 }
 """Families of each golden file."""

@@ -14,8 +14,8 @@ import yaml
 
 from advisor.answers.advice import advise
 from advisor.answers.by_batch import BatchHistogram
-from advisor.answers.design.start import parse_batches, start_from_shape
-from advisor.answers.design.targets import parse_place, parse_targets
+from advisor.answers.design.dials import Experts
+from advisor.answers.design.start import parse_batches, parse_designs, start_from_shape
 from advisor.answers.explore.entrants import load_from_text, read_scores
 from advisor.answers.explore.grid import read_plan
 from advisor.answers.simulation import compare
@@ -94,6 +94,7 @@ READERS: dict[str, Callable[[Any], object]] = {
     "histogram": BatchHistogram.from_text,
     "batches": parse_batches,
     "shape": lambda text: start_from_shape(PLAIN, text),
+    "designs to compare": lambda text: parse_designs(text, Experts(128, 8, 0.0, 768)),
     "plan of a sweep": read_plan,
     "scores": given(lambda data: read_scores("s.csv", data)),
     "trace of accepted drafts": given(lambda data: recorded(data, "trace.csv")),
@@ -107,8 +108,6 @@ READERS: dict[str, Callable[[Any], object]] = {
     "loads of experts": given(lambda data: read_loads("given.csv", data)),
     "setting": lambda values: build_scenario(**{"acceptance": "2@3"} | values),
     "scenario": given(read_scenario),
-    "accelerator of a target": parse_place,
-    "target of a design": lambda text: parse_targets([text], ""),
     "sizes of graphs": stated_sizes,
     "list of rates": rates_from_list,
     "model": load_model,

@@ -1,4 +1,4 @@
-"""The scripts of the Serve page are joined into one, so no name may be declared in two of them."""
+"""The scripts of a component are joined into one, so no name may be declared in two of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-SCRIPTS = Path(__file__).resolve().parents[2] / "advisor/ui/serve/browser"
+UI = Path(__file__).resolve().parents[2] / "advisor/ui"
 DECLARED = re.compile(
     r"^(?:export )?(?:default )?(?:async )?(?:function\*?|const|let|var|class) (\w+)", re.M
 )
@@ -15,7 +15,7 @@ DECLARED = re.compile(
 def test_no_name_is_declared_twice_at_the_top_level():
     declared = Counter(
         name
-        for script in SCRIPTS.glob("*.js")
+        for script in UI.glob("**/browser/*.js")
         for name in DECLARED.findall(script.read_text(encoding="utf-8"))
     )
     assert len(declared) > 50

@@ -178,8 +178,8 @@ class Bench:
                 found += [value / 1e3 for value in took]
 
     def changed(self, page: Any, found: list[float], act: Callable[[], Any], css: str = "") -> None:
-        """One change: of the live answer, or of the text of `css` and the script's end."""
-        node = page.locator("body" if css else ".live .reason").element_handle()
+        """One change: of the live answer or sheet, or of the text of `css` and the script's end."""
+        node = page.locator("body" if css else ".sheet, .live .reason").first.element_handle()
         page.evaluate(_CHANGED, [node, css, bool(css)])
         act()
         found.append(float(page.evaluate("window.took")) / 1e3)
@@ -199,17 +199,15 @@ class Bench:
                     self.changed(page, found, lambda box=box: box.press("Enter"))
 
     def designed(self, page: Any, count: int) -> None:
-        """The dial of experts, a step a time."""
+        """Another target batch, each new to the app's caches."""
         go_to(page, "Design")
-        dial = page.locator("[class*=st-key-design_dial_ratio] input[type=range]")
-        dial.wait_for()
-        wait_until_drawn(page)
-        with self.row("design dial", 1.0) as found:
+        box = page.get_by_label("Target batch")
+        box.wait_for()
+        wait_until_drawn(page, ".sheet svg")
+        with self.row("design batch", 1.0) as found:
             for step in range(count):
-                key = "ArrowRight" if step % 4 > 1 else "ArrowLeft"
-                self.changed(
-                    page, found, lambda key=key: dial.press(key), 'input[aria-label="Try a design"]'
-                )
+                box.fill(str(20 + step))
+                self.changed(page, found, lambda: box.press("Enter"))
 
     def dropped(self, page: Any, count: int) -> None:
         """A CSV of six rows to its verdict, in a session of its own each."""

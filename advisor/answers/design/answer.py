@@ -11,12 +11,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.answers.design.along import Along, along_ratio, along_shared
 from advisor.answers.design.candidates import (
     Candidate,
     candidates,
     is_clear,
 )
-from advisor.answers.design.dials import BatchRule, Dial, batch_rule, dials
+from advisor.answers.design.dials import Dial, dials
 from advisor.answers.design.grid import (
     CONSTRAINTS,
     DesignGrid,
@@ -292,13 +293,18 @@ class DesignAnswer:
 
     @cached_property
     def dials(self) -> tuple[Dial, ...]:
-        """Time lost at each value of k/N, shared experts and width, the others solved again."""
+        """Time lost at each value of k/N and of shared experts, the others solved again."""
         return dials(self.space)
 
     @cached_property
-    def rule(self) -> BatchRule:
-        """The best design at each batch."""
-        return batch_rule(self.space)
+    def by_ratio(self) -> Along:
+        """The start with other k, at its batch and others."""
+        return along_ratio(self.space)
+
+    @cached_property
+    def by_shared(self) -> Along:
+        """The start with other shared experts, at its batch and others."""
+        return along_shared(self.space)
 
     @cached_property
     def pareto(self) -> NDArray[np.intp]:

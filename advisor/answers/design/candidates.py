@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.answers.design.dials import Costed
 from advisor.answers.design.grid import design_architecture
 from advisor.answers.design.space import MAX_MEASURED_GAP, DesignSpace
 from advisor.catalog.routing_shift import shifted_preset
@@ -104,18 +103,11 @@ class Candidate:
         return min(ratios), max(ratios)
 
 
-Counts = tuple[float, float, float, int]
-"""(N, k, s, expert width) of a design."""
-
-
 def setup_of(space: DesignSpace, index: int) -> Setup:
     """A design as a Setup: what `curve_for` and every other part of the advisor take."""
-    return _setup(space, int(space.body[index]), _counts(space, index))
-
-
-def _setup(space: DesignSpace, body: int, counts: Counts) -> Setup:
+    body = int(space.body[index])
     setup = space.bodies[body].setup
-    (n, k, s, width) = counts
+    n, k, s, width = _counts(space, index)
     architecture = design_architecture(space.bodies[body].architecture, int(n), int(k), s, width)
     per_pass = setup.draft_architecture
     if setup.drafter.kind == "mtp" and per_pass is not None and per_pass.moe is not None:
@@ -186,23 +178,7 @@ def candidates(space: DesignSpace, indices: list[int]) -> list[Candidate]:
 
 def _drawn_baseline(space: DesignSpace) -> DrawnDesigns:
     return drawn_at(
-        space.bodies[0].setup, space.question.batches, space.baseline.served.n_draft[:, 0]
-    )
-
-
-def tpot_gain(space: DesignSpace, design: Costed) -> Band:
-    """The tpot_gain that a candidate would have, of a design that need not be in the space."""
-    n, k, s, width = design.experts
-    counts: Counts = (float(n), float(k), s, width)
-    weight = space.question.batch_weights
-    base = _drawn_baseline(space)
-    drawn = drawn_at(_setup(space, 0, counts), space.question.batches, np.array(design.n_draft))
-    design_s = (drawn.tpot_s * weight).sum(1)
-    baseline_s = (base.tpot_s * weight).sum(1)
-    mean_s = space.question.mean_tpot_s(space.baseline.served.tpot_s[:, 0])
-    return Band.of(
-        mean_s / design.tpot_s,
-        baseline_s / design_s * _shape_errors(space, 0, counts, len(design_s)),
+        space.bodies[0].setup, space.question.batches, space.baseline.by_fit.n_draft[:, 0]
     )
 
 
@@ -254,7 +230,8 @@ def _candidate(space: DesignSpace, index: int, base: DrawnDesigns) -> Candidate:
     )
 
 
-def _counts(space: DesignSpace, index: int) -> Counts:
+def _counts(space: DesignSpace, index: int) -> tuple[float, float, float, int]:
+    """(N, k, s, expert width) of a design."""
     mix = space.mix([index])
     n = float(mix.n_experts[0])
     k = float(mix.n_active[0])
@@ -265,11 +242,8 @@ def _counts(space: DesignSpace, index: int) -> Counts:
 def shape_errors(space: DesignSpace, index: int, n_draws: int) -> Array:
     """Factor on a design's gain for the kernels of its expert shape, [draws]. [-] 1 at the
     baseline's own."""
-    return _shape_errors(space, int(space.body[index]), _counts(space, index), n_draws)
-
-
-def _shape_errors(space: DesignSpace, body: int, counts: Counts, n_draws: int) -> Array:
-    n, k, s, width = counts
+    body = int(space.body[index])
+    n, k, s, width = _counts(space, index)
     same = (n, k, s, width, body) == (*space.baseline.counts, space.baseline.expert_width, 0)
     # Seeded by the design, so that its error is the same in every comparison; s by its sixteenths,
     # a whole number.

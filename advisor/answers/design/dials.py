@@ -1,4 +1,4 @@
-"""Three dials on a design, k/N, shared experts and width, and the best design at each batch."""
+"""Single designs costed as the search does, and two dials on a design: k/N and shared experts."""
 
 from __future__ import annotations
 
@@ -9,14 +9,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.answers.design.grid import MAX_BATCHES, TARGET_SHARE, Mixes
-from advisor.answers.design.search import serve, serve_many
-from advisor.answers.design.space import DesignSpace, law_ratios, sizes
+from advisor.answers.design.grid import Mixes
+from advisor.answers.design.search import serve
+from advisor.answers.design.space import DesignSpace, carried, law_ratios, sizes
 from advisor.prediction import Array
 
-RULE_BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
-NEAR_BEST = 0.01
-"""Choice of this project: a design this close to the least time counts as being as good. [-]"""
 RATIO_WITHIN = 0.125
 """k/N is held as nearly as its few whole-number pairs allow. [octaves]"""
 _CLOUD_QUALITY = (0.6, 1.6)
@@ -63,10 +60,10 @@ class Costed:
     """Time per output token, mean over the batches."""
     n_draft: tuple[int, ...]
     """Best K at each batch."""
-    quality: tuple[float, float]
-    """Size over the baseline's by the lowest and by the highest law. [-]"""
-    losing: int
-    """Laws by which that is below 1, to a percent. [-]"""
+    speedup: float
+    """What drafting gains at that K, mean over the batches. [-]"""
+    quality: tuple[float, ...]
+    """Size over the baseline's by each law of `candidates.LAW_NAMES`. [-]"""
     total_params: float
     active_params: float
     fits: bool
@@ -79,21 +76,22 @@ def costed(space: DesignSpace, experts: Experts) -> Costed:
     width = np.array([float(experts.expert_width)])
     body = space.bodies[0]
     question = space.question
-    served = serve(space, body, mix, width, question.batches)
+    start = space.baseline
+    by_fit = serve(space, body, mix, width, question.batches)
+    served = carried(start.served, start.by_fit, by_fit)
+    if experts == baseline_experts(space):
+        served = start.served
     size = sizes(body, mix, width, question.max_memory_bytes)
     quality = law_ratios(body, space.baseline, mix, width, size.weights, question)
-    losing = int((quality.round(2) < 1.0).sum())
     fits = bool(size.largest_batch[0] >= question.batches.max())
-    return Costed(
-        experts,
-        question.mean_tpot_s(served.tpot_s[:, 0]),
-        tuple(served.n_draft[:, 0].tolist()),
-        (float(quality.min()), float(quality.max())),
-        losing,
-        float(size.weights.total[0]),
-        float(size.weights.active[0]),
-        fits,
-    )
+    tpot_s = served.tpot_s[:, 0]
+    speedup = question.mean_speedup(served.speedup[:, 0], tpot_s)
+    n_draft = tuple(served.n_draft[:, 0].tolist())
+    laws = tuple(quality[:, 0].tolist())
+    total = float(size.weights.total[0])
+    active = float(size.weights.active[0])
+    mean_s = question.mean_tpot_s(tpot_s)
+    return Costed(experts, mean_s, n_draft, speedup, laws, total, active, fits)
 
 
 @dataclass(frozen=True)
@@ -101,17 +99,14 @@ class Dial:
     """One dial over its values [n], from low to high, on a design that it is turned on."""
 
     name: str
-    """ratio, shared or width."""
+    """ratio or shared."""
     designs: tuple[Experts, ...]
     """The design with this dial alone at each value."""
     position: Array
-    """k/N, shared experts, or expert width. [-]"""
+    """k/N, or shared experts. [-]"""
     loss: Array
     """Share of the objective lost at equal quality with this dial held and the others solved again;
     NaN where nothing keeps every limit. [-]"""
-    quality_low: Array
-    """Size over the baseline's by the lowest law when this dial alone turns. [-]"""
-    quality_high: Array
     own: int
     """Value of the design that the dial is turned on."""
     held: tuple[str, ...] = ()
@@ -125,12 +120,11 @@ class Dial:
 
 
 def dials(space: DesignSpace, held: Experts | None = None) -> tuple[Dial, ...]:
-    """The three dials of a design, default the baseline.
+    """The dials of a design, default the baseline.
 
     held : it may lie beside the grid; a value that the grid lacks has no loss.
 
-    k/N keeps the total size: k moves, and below its least N with the width. The width moves alone,
-    or, where a total size is asked for, with N and k.
+    k/N keeps the total size: k moves, and below its least N with the width.
     """
     base = held or baseline_experts(space)
     n = np.unique(space.n_experts).tolist()
@@ -150,37 +144,23 @@ def dials(space: DesignSpace, held: Experts | None = None) -> tuple[Dial, ...]:
         high = max(high, values.index(base) + 1)
         designs = values[low:high]
         at = designs.index(base)
-        quality = _quality(space, designs)
         return Dial(
             name,
             tuple(designs),
             position[low:high],
             loss[low:high],
-            *quality,
             at,
             tuple(held_texts[low:high]),
         )
 
     all_shared = sorted({*s, base.n_shared})
-    all_widths = sorted({*width, base.expert_width})
     by_shared = [base._replace(n_shared=float(n_shared)) for n_shared in all_shared]
-    by_width = [base._replace(expert_width=int(expert_width)) for expert_width in all_widths]
-    if space.question.target_total_params is not None:
-        by_width = [
-            design
-            for design_at in by_width
-            for design in (
-                [base] if design_at == base else _of_width(base, n, k, design_at.expert_width)
-            )
-        ]
     shares = np.array([design.n_shared for design in by_shared])
-    wide = np.array([float(design.expert_width) for design in by_width])
     octaves = np.log2(space.n_active / space.n_experts)
     share = np.array([design.n_active / design.n_experts for design in ratio])
     return (
         dial_of("ratio", ratio, share, _lost(space, octaves, np.log2(share), RATIO_WITHIN)),
         dial_of("shared", by_shared, shares, _lost(space, space.n_shared, shares, 1e-6)),
-        dial_of("width", by_width, wide, _lost(space, space.expert_width, wide, 0.0)),
     )
 
 
@@ -197,19 +177,6 @@ def _ratios(base: Experts, n: list[int], k: list[int], widths: list[int]) -> lis
     }
     designs |= {Experts(a, least, base.n_shared, width) for a, width in finer.items()}
     return sorted(designs, key=lambda design: (design.n_active / design.n_experts, design))
-
-
-def _of_width(base: Experts, n: list[int], k: list[int], width: int) -> list[Experts]:
-    """The design with experts of another width, of its total size and about its k/N; nothing where
-    no N gives that."""
-    size = base.n_experts * base.expert_width
-    a = min(n, key=lambda x: abs(x * width - size))
-    b = min((x for x in k if x <= a), key=lambda x: abs(x / a - base.n_active / base.n_experts))
-    return (
-        [Experts(a, b, base.n_shared, width)]
-        if abs(np.log(a * width / size)) <= np.log1p(TARGET_SHARE)
-        else []
-    )
 
 
 def _lost(
@@ -230,81 +197,6 @@ def _lost(
         for i, best in zip(at, top, strict=True)
     ]
     return np.asarray(space.score[feasible].max() / np.where(top > 0.0, top, np.nan) - 1.0), held
-
-
-def _quality(space: DesignSpace, designs: list[Experts]) -> tuple[Array, Array]:
-    """Lowest and highest law of designs of the baseline's depth and attention. [n] each"""
-    n = np.array([design.n_experts for design in designs], float)
-    k = np.array([design.n_active for design in designs], float)
-    s = np.array([design.n_shared for design in designs], float)
-    width = np.array([design.expert_width for design in designs], float)
-    mix = Mixes(n, k, s)
-    body = space.bodies[0]
-    ratios = law_ratios(
-        body, space.baseline, mix, width, sizes(body, mix, width).weights, space.question
-    )
-    return ratios.min(axis=0), ratios.max(axis=0)
-
-
-@dataclass(frozen=True)
-class BatchRule:
-    """The designs of least time and of largest speculative speedup at each batch, [2, nB]."""
-
-    batches: Array
-    design: NDArray[np.intp]
-    """Index into the space."""
-    tpot_s: Array
-    speedup: Array
-    active_share: Array
-    """k/N. [-]"""
-    shared_share: Array
-    """s/(k+s). [-]"""
-    near_active: Array
-    """Least and most k/N among the designs within NEAR_BEST of the least time, [2, nB]. [-]"""
-    near_shared: Array
-
-
-def batch_rule(space: DesignSpace, batches: tuple[int, ...] = RULE_BATCHES) -> BatchRule:
-    """The rule, at the batches that the placement can share and at which some design of equal
-    quality fits."""
-    keeps = space.keeps_apart_from("memory", "tpot")
-    size = np.array(
-        [batch for batch in batches if batch >= space.setup.placement.attention_groups], float
-    )
-    size = size[size <= space.largest_batch[keeps].max(initial=0.0)][:MAX_BATCHES]
-    if not len(size):
-        none = np.zeros((2, 0))
-        return BatchRule(size, none.astype(np.intp), *(none,) * 6)
-    # Where memory ends decides which is the widest of a mix, and by its ratio that may be the best.
-    ends_at = [
-        space.width_ends(keeps & (space.largest_batch >= batch), widest=True) for batch in size
-    ]
-    contenders = np.unique(np.concatenate(ends_at))
-    speedup, tpot_s = serve_many(space, contenders, size)
-    fits = space.largest_batch[contenders] >= size[:, None]
-    time = np.where(fits, tpot_s, np.inf)
-    at = np.stack([time.argmin(axis=1), np.where(fits, speedup, 0.0).argmax(axis=1)])
-    mix = space.mix(contenders)
-    active = mix.n_active / mix.n_experts
-    shared = mix.shared_share
-    near = time <= (1.0 + NEAR_BEST) * time.min(axis=1, keepdims=True)
-
-    def ends(values: Array) -> Array:
-        low = np.where(near, values, np.inf)
-        high = np.where(near, values, -np.inf)
-        return np.stack([low.min(axis=1), high.max(axis=1)])
-
-    rows = np.arange(len(size))
-    return BatchRule(
-        batches=size,
-        design=contenders[at],
-        tpot_s=tpot_s[rows, at],
-        speedup=speedup[rows, at],
-        active_share=active[at],
-        shared_share=shared[at],
-        near_active=ends(active),
-        near_shared=ends(shared),
-    )
 
 
 def cloud(space: DesignSpace, count: int = 700) -> NDArray[np.intp]:

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.answers.best_k import k_running_at
+from advisor.answers.by_batch import schedule_for
 from advisor.answers.design.grid import (
     CONSTRAINTS,
     MAX_DESIGNS,
@@ -31,9 +33,10 @@ from advisor.answers.design.space import (
     Sizes,
     Touched,
     arms,
+    carried,
     law_ratios,
     make_body,
-    measured_baseline,
+    measured_gap,
     over_widths,
     quality_of,
     served,
@@ -43,6 +46,7 @@ from advisor.answers.design.space import (
 from advisor.catalog.routing_shift import shifted_routing
 from advisor.physics.architecture import parameter_counts
 from advisor.physics.quality import GuardRails, Shape, activation_ratio, granularity
+from advisor.predict.curve import curve_for
 from advisor.predict.load import load_setup, without_own_loads
 from advisor.predict.scenario import Scenario
 from advisor.predict.setup import Setup, by_form
@@ -87,7 +91,8 @@ def design_space(
     grid = grid or DesignGrid()
     stacks = tuple(make_body(setup, body) for body in bodies(grid, setup.architecture))
     drafts = np.arange(1, (setup.scenario.k_max if setup.drafter.kind != "none" else 0) + 1)
-    baseline = _baseline(stacks[0], checked_question, drafts)
+    start = as_served(measured_setup, checked_question.batches, checked_question.batches.max())
+    baseline = _baseline(stacks[0], checked_question, drafts, start)
     rails, notes = GuardRails().relaxed_to(baseline.shape)
     mix = mixes(grid, moe, setup.placement)
     steps = [widths(grid, stack.architecture, setup.placement) for stack in stacks]
@@ -102,7 +107,6 @@ def design_space(
         drafts,
     )
     columns = _every_body(search, stacks, steps, on_progress)
-    measured = measured_baseline(measured_setup, setup, checked_question, baseline.served)
     return DesignSpace(
         setup,
         checked_question,
@@ -113,8 +117,29 @@ def design_space(
         notes,
         drafts,
         **columns,
-        measured=measured,
+        measured_setup=measured_setup,
+        gap=measured_gap(measured_setup, setup, checked_question.batches),
     )
+
+
+def as_served(setup: Setup, batches: Array, target: float) -> Served:
+    """Figures of a setup at each batch [nB], as Serve has them, [nB, 1].
+
+    Each at the K that the configuration for batch `target` runs there, or where a batch does not
+    fit, at the best.
+    """
+    scenario = setup.scenario.model_copy(update={"batch_size": int(target)})
+    schedule = schedule_for(replace(setup, scenario=scenario))
+    curve = curve_for(
+        schedule.setup, batches, np.arange(schedule.curve.drafts[-1] + 1), central_only=True
+    )
+    fits = batches <= setup.memory.largest_batch
+    n_draft = np.where(
+        fits, k_running_at(schedule.to_serve, batches), curve.speedup.argmax(axis=1)
+    )[:, None]
+    speedup = np.take_along_axis(curve.speedup, n_draft, axis=1)
+    tpot_s = np.take_along_axis(curve.tpot_s, n_draft, axis=1)
+    return Served(speedup, tpot_s, n_draft.astype(np.int16))
 
 
 def _every_body(
@@ -176,10 +201,11 @@ def _evaluate(search: _Search, index: int, body: Body, width: Array) -> dict[str
     for block, served_block in over_widths(
         body, mix, width, search.touched, question.batches, search.drafts
     ):
-        speedup[:, block] = served_block.speedup
-        tpot[:, block] = served_block.tpot_s
-        n_draft[:, block] = served_block.n_draft
-        score[block] = question.score(gpus, served_block.speedup, served_block.tpot_s)
+        as_start = carried(search.baseline.served, search.baseline.by_fit, served_block)
+        speedup[:, block] = as_start.speedup
+        tpot[:, block] = as_start.tpot_s
+        n_draft[:, block] = as_start.n_draft
+        score[block] = question.score(gpus, as_start.speedup, as_start.tpot_s)
     if question.max_tpot_s is not None:
         over = tpot.max(axis=0) / question.max_tpot_s
         broken |= (over > 1.0).astype(np.uint16) << CONSTRAINTS.index("tpot")
@@ -249,7 +275,7 @@ def _broken(
     return bits, total
 
 
-def _baseline(body: Body, question: Question, drafts: NDArray[np.int64]) -> Baseline:
+def _baseline(body: Body, question: Question, drafts: NDArray[np.int64], start: Served) -> Baseline:
     setup = body.setup
     moe = body.architecture.routed
     shared = shared_experts(moe)
@@ -259,9 +285,7 @@ def _baseline(body: Body, question: Question, drafts: NDArray[np.int64]) -> Base
     active = np.array([counts.active_nonembedding])
     routing = shifted_routing(setup.routing, (moe.n_experts, moe.n_active, shared), *mix.counts)
     touched = touched_by(setup, mix, routing, question.batches, drafts)
-    served_baseline = served(
-        setup, arms(body, mix, width, touched, question.batches, drafts), drafts
-    )
+    by_fit = served(setup, arms(body, mix, width, touched, question.batches, drafts), drafts)
     activation = activation_ratio(*mix.counts)
     shape = Shape(
         activation,
@@ -271,7 +295,7 @@ def _baseline(body: Body, question: Question, drafts: NDArray[np.int64]) -> Base
         mix.n_active,
     )
     scalar_shape = Shape(*(np.asarray(values).reshape(()) for values in vars(shape).values()))
-    score = question.score(setup.placement.gpus, served_baseline.speedup, served_baseline.tpot_s)
+    score = question.score(setup.placement.gpus, start.speedup, start.tpot_s)
     return Baseline(
         n_experts=moe.n_experts,
         n_active=moe.n_active,
@@ -282,7 +306,8 @@ def _baseline(body: Body, question: Question, drafts: NDArray[np.int64]) -> Base
         activation=float(activation[0]),
         dense_equivalent=float(quality_of(body, mix, width, active, question)[0]),
         shape=scalar_shape,
-        served=served_baseline,
+        served=start,
+        by_fit=by_fit,
         score=float(score[0]),
     )
 
@@ -311,22 +336,6 @@ def serve(
     routing = replace(per_end[correlation], load_cv=per_end[skew].load_cv)
     touched = touched_by(body.setup, mix, routing, batches, space.drafts)
     return served(body.setup, arms(body, mix, width, touched, batches, space.drafts), space.drafts)
-
-
-def serve_many(
-    space: DesignSpace, indices: NDArray[np.intp], batches: Array
-) -> tuple[Array, Array]:
-    """(speedup, time per token [s]) of designs of the space at any batches, [nB, n]."""
-    gain = np.empty((len(batches), len(indices)))
-    tpot = np.empty((len(batches), len(indices)))
-    for body in np.unique(space.body[indices]):
-        at = np.flatnonzero(space.body[indices] == body)
-        chosen = indices[at]
-        width = space.expert_width[chosen].astype(float)
-        served_designs = serve(space, space.bodies[body], space.mix(chosen), width, batches)
-        gain[:, at] = served_designs.speedup
-        tpot[:, at] = served_designs.tpot_s
-    return gain, tpot
 
 
 def best_of_each_mix(space: DesignSpace) -> NDArray[np.intp]:

@@ -249,6 +249,21 @@ class Served:
     n_draft: NDArray[np.int16]
 
 
+def carried(start: Served, by_fit: Served, designs: Served) -> Served:
+    """Designs by the fit, [nB, ...], carried to the start's own figures.
+
+    start, by_fit : the start as Serve has it and by the fit, [nB, 1]. What one is over the other
+        scales every design, so that only ratios to the start are the fit's. Nothing drafts to be
+        slower.
+    """
+    rows = (-1, *(1,) * (designs.tpot_s.ndim - 1))
+    gains = (start.speedup / by_fit.speedup).reshape(rows)
+    times = (start.tpot_s / by_fit.tpot_s).reshape(rows)
+    drafts = (designs.n_draft > 0) | (by_fit.n_draft.reshape(rows) == 0)
+    speedups = np.where(drafts, np.maximum(designs.speedup * gains, 1.0), 1.0)
+    return Served(speedups, designs.tpot_s * times, designs.n_draft)
+
+
 def served(setup: Setup, both: Arms, drafts: NDArray[np.int64]) -> Served:
     """Speculation at the K with the highest speedup, or plain decode (K = 0) where none exceeds
     1."""
@@ -386,45 +401,14 @@ def law_ratios(
     )
 
 
-@dataclass(frozen=True)
-class MeasuredBaseline:
-    """The baseline by its own measured rows beside the fit that costs all designs."""
-
-    gap: float
-    """Baseline step by measured rows over the fit's, less 1, where they differ most. [-]"""
-    drafts: tuple[int, ...]
-    """K that is fastest by the fit, at each batch. [tokens]"""
-    speedup: float
-    tpot_ms: float
-    fit_speedup: float
-    fit_tpot_ms: float
-
-
-def measured_baseline(
-    given: Setup, by_fit: Setup, question: Question, served: Served
-) -> MeasuredBaseline | None:
-    """The baseline by its own rows. None where its shape was not measured.
-
-    `served` is the baseline by the fit, [nB, 1].
-    """
-    if given.costs.routed.measured is None:
+def measured_gap(measured: Setup, by_fit: Setup, batches: Array) -> float | None:
+    """The start's plain step by measured rows over the fit's, less 1, at the batch where they
+    differ most. None where its shape was not measured. [-]"""
+    if measured.costs.routed.measured is None:
         return None
-    k = served.n_draft[:, 0]
-    drafts = np.unique([0, *k])
-    curve = curve_for(given, question.batches, drafts)
-    fit_step_s = curve_for(by_fit, question.batches, [0]).plain_step_s
-    gaps = curve.plain_step_s / fit_step_s - 1.0
-    at = np.arange(len(question.batches)), np.searchsorted(drafts, k)
-    tpot_s = curve.tpot_s[at]
-    fitted_tpot_s = served.tpot_s[:, 0]
-    return MeasuredBaseline(
-        gap=float(gaps[np.argmax(np.abs(gaps))]),
-        drafts=tuple(k.tolist()),
-        speedup=question.mean_speedup(curve.speedup[at], tpot_s),
-        tpot_ms=question.mean_tpot_s(tpot_s) * 1e3,
-        fit_speedup=question.mean_speedup(served.speedup[:, 0], fitted_tpot_s),
-        fit_tpot_ms=question.mean_tpot_s(fitted_tpot_s) * 1e3,
-    )
+    steps_s = [curve_for(setup, batches, [0]).plain_step_s for setup in (measured, by_fit)]
+    gaps = steps_s[0] / steps_s[1] - 1.0
+    return float(gaps[np.argmax(np.abs(gaps))])
 
 
 MAX_MEASURED_GAP = 0.10
@@ -446,7 +430,9 @@ class Baseline:
     dense_equivalent: float
     shape: Shape
     served: Served
-    """Baseline at each batch, [nB, 1]."""
+    """Baseline at each batch as Serve has it, by measured rows where there are any, [nB, 1]."""
+    by_fit: Served
+    """Baseline by the fit that costs all designs, at the K that is best there, [nB, 1]."""
     score: float
 
     @property
@@ -489,8 +475,10 @@ class DesignSpace:
     n_draft: NDArray[np.int16]
     score: Array
     """The objective, higher is better."""
-    measured: MeasuredBaseline | None = None
-    """The baseline by its own measured rows. None where its shape was not measured."""
+    measured_setup: Setup
+    """The scenario by its measured rows, as Serve has it."""
+    gap: float | None = None
+    """`measured_gap` of the baseline."""
 
     @property
     def measured_gap(self) -> float:
@@ -498,7 +486,7 @@ class DesignSpace:
 
         0 where it was not measured.
         """
-        return 0.0 if self.measured is None else self.measured.gap
+        return self.gap or 0.0
 
     def __len__(self) -> int:
         return len(self.body)

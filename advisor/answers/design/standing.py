@@ -44,8 +44,6 @@ class DesignRecord:
     """Largest batch of the start that fits in memory. [sequences]"""
     start_slowest_ms: float
     limit_ms: float | None
-    by_fit: bool
-    """Whether the start's own experts were measured, but are costed by the fit here."""
     gap: float
     """Measured baseline step over the fit's, less 1, without its sign. [-]"""
     gap_large: bool
@@ -88,7 +86,7 @@ class DesignRecord:
 FACTS = frozenset(field.name for field in fields(DesignRecord)) | {
     *("tpot_factor", "from_nothing", "start_name"),
 }
-_TRUE = ("clear", "same", "gap_large", "by_fit", "from_nothing")
+_TRUE = ("clear", "same", "gap_large", "from_nothing")
 _OBJECTIVES = ("tpot", "sd_speedup", "tokens_per_s_per_gpu")
 _COMPARED: Flags = {
     "memory": ("problem", "==", "memory"),
@@ -156,7 +154,6 @@ def _problem_facts(space: DesignSpace) -> dict[str, Any]:
         "start_largest": space.setup.memory.largest_batch,
         "start_slowest_ms": float(space.baseline.served.tpot_s[:, 0].max()) * 1e3,
         "limit_ms": None if limit_s is None else limit_s * 1e3,
-        "by_fit": bool(gap),
         "gap": gap,
         "gap_large": gap > MAX_MEASURED_GAP,
     }

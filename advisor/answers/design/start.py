@@ -48,8 +48,6 @@ from advisor.catalog.routing_presets import ONE_DOMAIN, routing_preset_ids
 from advisor.catalog.routing_shift import is_moved, write_moved
 from advisor.physics.architecture import Architecture, parameter_counts
 from advisor.physics.step import Placement
-from advisor.predict.curve import curve_for
-from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, build_scenario
 from advisor.prediction import AdvisorError
 
@@ -61,6 +59,7 @@ NEAR = 1.5
 """Choice of this project: shipped models within this factor of a target size may start from it, the
 newest first."""
 _MAX_TEXT = 200
+_OF = re.compile(r"(\d+)\s*(?:of|/)\s*(\d+)(?:\s*\+\s*(\d+))?", re.IGNORECASE)
 _PIECE = re.compile(r"(?:(?P<count>[0-9]+)L|(?P<letter>[A-Za-z])(?P<value>[0-9]+))", re.IGNORECASE)
 
 
@@ -157,22 +156,22 @@ def parse_shape(text: str, shown: str = "") -> TypedShape:
 
 
 def parse_experts(text: str, own: Experts) -> Experts:
-    """Routed layer from `N320 k8 s0 w2048` or `8 of 320, s0`, in any order. Raises AdvisorError.
+    """Routed layer from `N320 k8 s0 w2048` or `8 of 320 + 1`, in any order. Raises AdvisorError.
 
-    Parts left out are those of `own`; a width left out beside another N is the one that keeps the
-    total size.
+    Parts left out are those of `own`, but for shared experts: `8 of 320` has none. A width left out
+    beside another N is the one that keeps the total size.
     """
     typed_text = text.strip()[:_MAX_TEXT]
     pieces = (
-        re.sub(r"(\d+)\s*(?:of|/)\s*(\d+)", r"k\1 N\2", typed_text, flags=re.IGNORECASE)
+        _OF.sub(lambda match: f"k{match[1]} N{match[2]} s{match[3] or 0}", typed_text)
         .replace(",", " ")
         .split()
     )
     wrong_pieces = [piece for piece in pieces if not re.fullmatch(r"[NKSWnksw]\d+", piece)]
     if wrong_pieces:
         raise AdvisorError(
-            f"{wrong_pieces[0]!r} is no part of a design; type experts alone, like {own.text} or "
-            "8 of 256"
+            f"{wrong_pieces[0]!r} is no part of a design; type experts alone, like 8 of 256 + 1 or "
+            f"{own.text}"
         )
     typed = {piece[0].upper(): piece for piece in pieces}
     n = int(typed.get("N", f"N{own.n_experts}")[1:][:12])
@@ -189,6 +188,22 @@ def parse_experts(text: str, own: Experts) -> Experts:
     shape = parse_shape(f"{' '.join(pieces)} {default_parts} 1L h1 a1 g1", typed_text)
     shared = float(shape.n_shared) if "S" in typed else own.n_shared
     return Experts(shape.n_experts, shape.n_active, shared, shape.expert_width)
+
+
+MAX_DESIGNS_COMPARED = 4
+"""Designs that are held beside the start: as many as there are colors. [-]"""
+
+
+def parse_designs(text: str, own: Experts) -> tuple[Experts, ...]:
+    """Routed layers from `4 of 64; 8 of 256 + 1`, each once. Raises AdvisorError for one that is
+    none, or too many."""
+    typed = [piece for piece in text.split(";") if piece.strip()]
+    if len(typed) > MAX_DESIGNS_COMPARED:
+        raise AdvisorError(
+            f"{len(typed)} designs to compare with: give at most {MAX_DESIGNS_COMPARED}, separated "
+            "by semicolons, like 4 of 64; 8 of 256 + 1"
+        )
+    return tuple(dict.fromkeys(parse_experts(piece, own) for piece in typed))
 
 
 def _checked(shape: TypedShape, typed_text: str) -> TypedShape:
@@ -527,26 +542,6 @@ def routing_in_serve(space: DesignSpace, experts: Experts) -> str:
     if not can_tell or counts == space.baseline.counts:
         return ""
     return write_moved(routing, space.baseline.counts, counts)
-
-
-def time_in_serve(space: DesignSpace, index: int | None) -> float:
-    """Time per output token of a design (None: baseline) in Serve at the search's K. NaN without a
-    config.json. [s]"""
-    scenario = space.setup.scenario
-    drafts = space.baseline.served.n_draft[:, 0]
-    try:
-        if index is not None and index != space.baseline_index():
-            routing = routing_in_serve(space, experts_of(space, index))
-            scenario = _with_config(scenario, "design", design_config(space, index), routing)
-            drafts = space.n_draft[:, index]
-        curve = curve_for(
-            load_setup(scenario), space.question.batches, np.unique(drafts), central_only=True
-        )
-    except AdvisorError:
-        return float("nan")
-    return space.question.mean_tpot_s(
-        curve.tpot_s[np.arange(len(drafts)), np.searchsorted(curve.drafts, drafts)]
-    )
 
 
 def design_name(space: DesignSpace, item: Experts | Candidate) -> str:

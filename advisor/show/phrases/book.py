@@ -146,10 +146,15 @@ def _layer(kind: str) -> str:
     return words.get(kind, f"{kind} attention")
 
 
+def counts_text(design: Experts) -> str:
+    """Counts of a design as they are typed, `8 of 256 + 1`."""
+    shared = f" + {design.n_shared:.3g}" if design.n_shared else ""
+    return f"{design.n_active} of {design.n_experts}{shared}"
+
+
 def mix_text(design: Experts) -> str:
     """Experts of a design, `8 of 256 + 1 shared`."""
-    shared = f" + {design.n_shared:.3g} shared" if design.n_shared else ""
-    return f"{design.n_active} of {design.n_experts}{shared}"
+    return f"{counts_text(design)}{' shared' if design.n_shared else ''}"
 
 
 def _differences(cells: tuple[tuple[str, str | None, str | None], ...]) -> str:
@@ -193,6 +198,8 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "list": " and ".join,
     "jumps": _jumps,
     "mix": mix_text,
+    "of": counts_text,
+    "active": lambda design: f"{design.n_active}/{design.n_experts}",
     "ranks": lambda pair: f"TP {pair[0]} EP {pair[1]}" if pair[1] > 1 else f"TP {pair[0]}",
     "signed_pct": lambda value: f"{round(value, 2) + 0.0:+.0%}",
     "layers": lambda layers: ", ".join(f"{count} {_layer(kind)}" for kind, count in layers),

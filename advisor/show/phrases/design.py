@@ -1,5 +1,5 @@
-"""The books of a design: how it stands against the start, what limits and doubts it, and the design
-for several targets."""
+"""The books of a design: how it stands against the start, what drafting gains along its counts,
+what limits and doubts it."""
 
 from __future__ import annotations
 
@@ -8,50 +8,38 @@ from collections.abc import Mapping
 from advisor.answers.design.candidates import LAW_NAMES
 from advisor.answers.design.standing import FACTS, FLAGS
 from advisor.answers.design.start import START_FACTS, START_FLAGS
-from advisor.answers.design.targets import ONE_DESIGN_FACTS, ONE_DESIGN_FLAGS
 from advisor.answers.flags import Flags
 from advisor.physics.quality import TOKENS_PER_PARAMETER_WARNING
 from advisor.show.phrases.book import Book, Phrase
 
 _HEADLINE = (
     Phrase("headline", "!feasible", "No design keeps every limit"),
-    Phrase("headline", "problem", "Use {best:mix}{best_drafts}: {the_start} cannot serve this"),
+    Phrase("headline", "problem", "Build {best:of}: {the_start} cannot serve this"),
     Phrase(
         "headline",
         "gap_large",
-        "Measure first: the cost model is off by {gap:pct} for {start:mix}, too much to compare "
+        "Measure first: the cost model is off by {gap:pct} for {start:of}, too much to compare "
         "designs",
     ),
-    Phrase(
-        "headline",
-        "clear by_tpot",
-        "Use {best:mix}{best_drafts}: {gain:x} faster ({range}) than {start:mix}, at equal quality",
-    ),
-    Phrase(
-        "headline",
-        "clear",
-        "Use {best:mix}{best_drafts}: {gain:x} the {merit} of {start:mix} ({range}), at equal "
-        "quality",
-    ),
-    Phrase(
-        "headline",
-        "same",
-        "{keep} {start:mix}{start_drafts}: nothing of equal quality is {better}",
-    ),
+    Phrase("headline", "clear by_tpot", "Build {best:of}: {gain:x} faster at equal quality"),
+    Phrase("headline", "clear", "Build {best:of}: {gain:x} the {merit} at equal quality"),
+    Phrase("headline", "same", "{keep} {start:of}: nothing of equal quality is {better}"),
     Phrase(
         "headline",
         "slower surely_better",
-        "{keep} {start:mix}{start_drafts}: the best of equal quality by {merit} is slower per "
-        "token",
+        "{keep} {start:of}: the best of equal quality by {merit} is slower per token",
     ),
-    Phrase(
-        "headline",
-        "",
-        "{keep} {start:mix}{start_drafts}: nothing of equal quality is clearly {better}",
-    ),
+    Phrase("headline", "", "{keep} {start:of}: nothing of equal quality is clearly {better}"),
+)
+_EMPHASIS = (
+    Phrase("emphasis", "!feasible", ""),
+    Phrase("emphasis", "problem", "{best:of}"),
+    Phrase("emphasis", "gap_large", "{gap:pct}"),
+    Phrase("emphasis", "clear", "{gain:x}"),
+    Phrase("emphasis", "", "{start:of}"),
 )
 _HEADLINE_PARTS = (
-    Phrase("keep", "from_nothing", "Use"),
+    Phrase("keep", "from_nothing", "Build"),
     Phrase("keep", "", "Keep"),
     Phrase("the_start", "from_nothing", "the start"),
     Phrase("the_start", "", "today's design"),
@@ -59,7 +47,6 @@ _HEADLINE_PARTS = (
     Phrase("better", "", "better by {merit}"),
     Phrase("range", "", "80% range {gain_low:x2}–{gain_high:x}"),
     Phrase("best_drafts", "drafts", ", K = {best_k:by_batch}"),
-    Phrase("start_drafts", "drafts", ", K = {start_k:by_batch}"),
 )
 _MERITS = (
     Phrase("merit", "by_tpot", "speed"),
@@ -85,54 +72,27 @@ _WHY = (
     ),
     Phrase(
         "why",
-        "problem by_fit",
-        "By the fit that costs all designs, the baseline takes {start_slowest_ms:1} ms per output "
-        "token, over the limit of {limit_ms:g} ms.",
-    ),
-    Phrase(
-        "why",
         "problem",
         "The baseline takes {start_slowest_ms:1} ms per output token, over the limit of "
         "{limit_ms:g} ms.",
     ),
 )
 _BELOW = (
-    Phrase(
-        "below",
-        "problem",
-        "Width {best:width} · {best_ms:x2} ms per token · {best_total:whole_billions} · {why}",
-    ),
-    Phrase(
-        "below",
-        "clear",
-        "Width {best:width} · {best_ms:x2} ms per token, {start_name} {start_ms:x2} · {size} · "
-        "{best_total:whole_billions}, {start_name} {start_total:whole_billions}",
-    ),
-    Phrase(
-        "below",
-        "same",
-        "{start_line} · by the cost model, best of {n_candidates:int} designs of equal quality",
-    ),
-    Phrase(
-        "below",
-        "above_even",
-        "{start_line}. Alternative: {best:mix}{best_drafts}: {gained} · {size} · "
-        "{best_total:whole_billions}",
-    ),
-    Phrase("below", "", "{start_line}. Alternative: {best:mix}{best_drafts}: {gained}"),
-    Phrase(
-        "start_line",
-        "",
-        "Width {start:width} · {start_ms:x2} ms per token · {start_total:whole_billions}",
-    ),
-    Phrase("size", "", "dense-equivalent size {quality:sizes} (three laws)"),
+    Phrase("best_name", "problem", "Best"),
+    Phrase("best_name", "", "Best of equal quality"),
+    Phrase("no_room", "", "does not fit"),
+    Phrase("width", "", "width {best:width}"),
+    Phrase("alternative", "problem", "{why}"),
+    Phrase("alternative", "same", ""),
+    Phrase("alternative", "clear", "{range}."),
+    Phrase("alternative", "", "Best of equal quality: {best:of}, {gained}."),
 )
 _VERDICT = (
     Phrase("verdict", "same !problem", "{headline}. {at} it is {design}."),
     Phrase(
         "verdict",
         "clear",
-        "{headline}. {at}, {design} instead of {start:mix}: {merits}. {price}",
+        "{headline} ({range}). {at}, {design} instead of {start:mix}: {merits}. {price}",
     ),
     Phrase(
         "verdict",
@@ -179,7 +139,9 @@ _PARTS = (
     Phrase("flop", "flop", " ({training_flop:2} FLOP)"),
 )
 DESIGN = Book(
-    (*_HEADLINE, *_HEADLINE_PARTS, *_MERITS, *_WHY, *_BELOW, *_VERDICT, *_PARTS), FACTS, FLAGS
+    (*_HEADLINE, *_EMPHASIS, *_HEADLINE_PARTS, *_MERITS, *_WHY, *_BELOW, *_VERDICT, *_PARTS),
+    FACTS,
+    FLAGS,
 )
 
 _CHANGES = {
@@ -315,8 +277,7 @@ _REMARK_FACTS = frozenset(
     (
         *("one_law", "one_law_gain", "one_law_quality", "tokens_per_parameter", "corners"),
         *("compared", "gain_low", "tpot_gain", "slower", "price_usd", "extrapolated"),
-        *("training_tokens", "measured", "speedup", "tpot_ms", "fit_speedup", "fit_tpot_ms"),
-        "drafts",
+        *("training_tokens", "measured", "start_ms", "fit_ms"),
     )
 )
 _REMARK_FLAGS: Flags = {
@@ -341,9 +302,9 @@ _OF_SEARCH = (
     Phrase(
         "measured",
         "measured",
-        "Designs are compared by fitted kernels, by which the baseline has {fit_speedup:x} "
-        "and {fit_tpot_ms:x2} ms at K = {drafts:by_batch}, the fastest by the fit. Its "
-        "measured rows, used elsewhere, give {speedup:x} and {tpot_ms:x2} ms there.",
+        "Designs are compared by fitted kernels, by which the baseline takes {fit_ms:x2} ms. All "
+        "times are scaled so that it takes the {start_ms:x2} ms of its measured kernels, as on "
+        "Serve, where a design without measured kernels takes the time of the fit.",
     ),
 )
 REMARKS = Book(
@@ -445,41 +406,80 @@ _ASSUMED = (
     Phrase("of_words", "", "a vocabulary of {vocabulary:int}"),
 )
 STARTED = Book((*_STARTED, *_ASSUMED), START_FACTS, START_FLAGS)
-TARGETS = Book(
-    (
-        Phrase(
-            "one_design",
-            "!serves blocked",
-            "No design serves every target; the table names what fails.",
-        ),
-        Phrase(
-            "one_design",
-            "!serves",
-            "No design serves every target: each is served by another design.",
-        ),
-        Phrase(
-            "one_design",
-            "all_tied",
-            "{adopt} {design:experts}: within {tie:pct} of the best design at each target.",
-        ),
-        Phrase(
-            "one_design",
-            "",
-            "{adopt} {design:experts}: {mean_loss:pct1} behind the best design of each target on "
-            "average, {worst_loss:pct1} at {worst_at}.",
-        ),
-        Phrase("adopt", "from_baseline", "Keep"),
-        Phrase("adopt", "", "Use"),
-        Phrase(
-            "tie",
-            "",
-            "Within {tie:pct} counts as equal: the fit misses the kernels of an expert shape by "
-            "as much. The best of a target is the best design there alone, at equal quality.",
-        ),
-        Phrase("memory", "", "does not fit in memory"),
-        Phrase("tpot", "", "over the limit on time per token"),
-        Phrase("limits", "", "no design keeps every limit"),
+
+
+_DRAFTING = (
+    Phrase("drafting", "!drafted", ""),
+    Phrase(
+        "drafting",
+        "one_batch",
+        "Drafting gains most with {large:active} active at batch {large_batch:int}.",
     ),
-    ONE_DESIGN_FACTS,
-    ONE_DESIGN_FLAGS,
+    Phrase(
+        "drafting",
+        "",
+        "Drafting gains most with {small:active} active at batch {small_batch:int}, with "
+        "{large:active} at batch {large_batch:int}{trend}.",
+    ),
+    Phrase("trend", "sparser", ": the larger the batch, the sparser"),
+    Phrase("trend", "", ""),
 )
+_LABELS = (
+    Phrase(
+        "label", "", "{what} by {axis}: {at_batches:semicolons}. Quality: {quality:semicolons}."
+    ),
+    Phrase("at_batch", "of_gain", "at most {value:x} at batch {batch:int}, with {place}"),
+    Phrase(
+        "at_batch",
+        "",
+        "at batch {batch:int} from {first:x2} with {first_place} to {last:x2} with {last_place}",
+    ),
+    Phrase("standing", "", "{zone} from {first_place} to {last_place}"),
+)
+_TITLES = (
+    Phrase("gain_title", "some_over", "Gain from drafting (dashed: does not fit in memory)"),
+    Phrase("gain_title", "", "Gain from drafting"),
+    Phrase("time_title", "", "Time per token, {start_name} = 1"),
+    Phrase("near", "", "within {near:pct} of the most"),
+    Phrase("table", "", "Side by side at {batches}"),
+    Phrase("batches", "one_target", "batch {targets:batches}"),
+    Phrase("batches", "", "batches {targets:batches}"),
+    Phrase("borrowed", "lent", "Accepted length is borrowed from {lender}."),
+)
+ALONG = Book.of(*_DRAFTING, *_LABELS, *_TITLES)
+"""The start along one of its counts, and the table beside it."""
+PARETO = Book.of(
+    Phrase("title", "", "Quality by the lowest of three laws against speed"),
+    Phrase("speed", "", "speed per token, {start_name} = 1"),
+    Phrase(
+        "label",
+        "",
+        "Quality by the most cautious of three scaling laws against speed per token, {start_name} "
+        "= 1: {designs:semicolons}. Up and right is better.",
+    ),
+    Phrase("held_title", "", "Time lost with {what} held, the rest solved again"),
+    Phrase(
+        "held_label",
+        "",
+        "Time lost at equal quality with {what} held and the rest solved again: least at {least}, "
+        "{first:pct1} at {first_place} and {last:pct1} at {last_place}.",
+    ),
+)
+"""Quality against speed, and what is lost with one count held."""
+ALONG_AXES = {
+    "ratio": "k/N: experts active of all, same total size",
+    "shared": "shared experts s",
+}
+ZONES = {
+    2: ("worse by all three laws", "worse by all", "worse"),
+    1: ("the laws disagree", "disagree"),
+    0: ("as good by all three laws", "as good by all", "as good"),
+}
+"""Names of how designs stand (`Along.zones`), the longest first."""
+DESIGN_COLUMNS = (
+    *("Design", "k/N", "Total / active", "K", "Drafting gains", "ms/token", "Speed"),
+    *("Quality by three laws", "Each"),
+)
+"""Heads of the table of designs."""
+HELD = {"ratio": "k/N", "shared": "shared experts"}
+"""What each dial holds."""

@@ -3,14 +3,13 @@ as text."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
-from functools import partial
-from operator import attrgetter, itemgetter
 from typing import Any, SupportsIndex
 
 import numpy as np
 
+from advisor.answers.design.along import Along
 from advisor.answers.design.answer import (
     FLIP_REGRET,
     DesignAnswer,
@@ -19,32 +18,26 @@ from advisor.answers.design.answer import (
     binding_constraints,
     unmet_wishes,
 )
-from advisor.answers.design.candidates import Band, Candidate, tpot_gain
-from advisor.answers.design.dials import Costed, Dial, experts_of
+from advisor.answers.design.candidates import Band, Candidate
+from advisor.answers.design.dials import Dial, experts_of
 from advisor.answers.design.space import DesignSpace
 from advisor.answers.design.standing import standing_of
-from advisor.answers.design.start import time_in_serve
-from advisor.answers.design.targets import AtTarget, OneDesign
 from advisor.answers.explore.changes import DesignStanding
 from advisor.physics.quality import LIMITS as LAW_LIMITS
-from advisor.show.phrases.book import CONSTRAINTS_TEXT, FORMS, ratio_text
+from advisor.show.phrases.book import CONSTRAINTS_TEXT, FORMS
 from advisor.show.phrases.changes import STANDING
 from advisor.show.phrases.design import (
     CHANGES,
     CORNERS,
     DESIGN,
+    HELD,
     LIMITS,
     OF_BEST,
     OF_SEARCH,
     REMARKS,
     ROUTING_NOTE,
-    TARGETS,
     WISHES,
 )
-from advisor.show.table import Column, Table
-
-SAME_TIME = 0.002
-"""Times of one design that differ by less are called the same. [-]"""
 
 
 def candidate_rows(answer: DesignAnswer) -> list[dict[str, Any]]:
@@ -83,7 +76,22 @@ def candidate_rows(answer: DesignAnswer) -> list[dict[str, Any]]:
     return rows
 
 
-_PARTS = ("clear", "recommended", "one_law", "top", "dials", "rule")
+def along_rows(along: Along) -> list[dict[str, Any]]:
+    """One flat row for each design and batch of a picture."""
+    return [
+        {
+            **design._asdict(),
+            "batch_size": int(batch),
+            "speedup": along.gain[row, column],
+            "time_over_start": along.time[row, column],
+            "laws_worse": along.losing[column],
+        }
+        for row, batch in enumerate(along.batches)
+        for column, design in enumerate(along.designs)
+    ]
+
+
+_PARTS = ("clear", "recommended", "one_law", "top", "dials", "by_ratio", "by_shared")
 
 
 def answer_document(answer: DesignAnswer) -> dict[str, Any]:
@@ -147,7 +155,7 @@ def experts_text(space: DesignSpace, index: int) -> str:
 
 def headline(answer: DesignAnswer, start_name: str = "today") -> str:
     """The answer in one line. start_name : `start` where nobody came with a design."""
-    return DESIGN.say("headline", _facts(answer, start_name))
+    return DESIGN.say("headline", standing_facts(answer, start_name))
 
 
 def verdict(answer: DesignAnswer, start_name: str = "today") -> str:
@@ -155,18 +163,11 @@ def verdict(answer: DesignAnswer, start_name: str = "today") -> str:
     none = answer.infeasible
     if none is not None:
         return infeasible_text(answer.space, none)
-    return DESIGN.say("verdict", _facts(answer, start_name))
+    return DESIGN.say("verdict", standing_facts(answer, start_name))
 
 
-def below_headline(answer: DesignAnswer, start_name: str = "today") -> str:
-    """The line under the headline: time and size of the design it names, beside the other's."""
-    none = answer.infeasible
-    if none is not None:
-        return infeasible_text(answer.space, none)
-    return DESIGN.say("below", _facts(answer, start_name))
-
-
-def _facts(answer: DesignAnswer, start_name: str) -> dict[str, Any]:
+def standing_facts(answer: DesignAnswer, start_name: str) -> dict[str, Any]:
+    """Facts of the book DESIGN. start_name : `start` where nobody came with a design."""
     return answer.standing.facts | {
         "start_name": start_name,
         "from_nothing": start_name == "start",
@@ -244,12 +245,14 @@ def corner_texts(corners: Sequence[tuple[str, float]]) -> str:
 
 def space_notes(space: DesignSpace) -> tuple[str, ...]:
     """Notes on a search: its guard rails, its training tokens and a measured baseline."""
-    facts: dict[str, Any] = {
+    mean_s = space.question.mean_tpot_s
+    baseline = space.baseline
+    facts = {
         "training_tokens": space.question.training_tokens,
-        "measured": space.measured is not None,
+        "measured": space.gap is not None,
+        "start_ms": 1e3 * mean_s(baseline.served.tpot_s[:, 0]),
+        "fit_ms": 1e3 * mean_s(baseline.by_fit.tpot_s[:, 0]),
     }
-    if space.measured is not None:
-        facts |= vars(space.measured)
     return (*space.notes, *REMARKS.says(OF_SEARCH, facts))
 
 
@@ -295,56 +298,12 @@ def best_name(answer: DesignAnswer) -> str:
     return "best" if is_named else "alternative"
 
 
-def about_figures(answer: DesignAnswer, own_name: str = "today") -> str:
-    """Help on the figures under the headline: quality, and the times that Serve has for the same
-    designs."""
-    quality_note = (
-        f"Dense-equivalent size: of an equally good dense model, {own_name} = 1, by each of three "
-        "scaling laws."
-    )
-    space = answer.space
-    if answer.recommended is None:
-        return quality_note
-    mean_s = space.question.mean_tpot_s
-    here = {
-        best_name(answer): mean_s(space.tpot_s[:, space.best]),
-        own_name: mean_s(space.baseline.served.tpot_s[:, 0]),
-    }
-    served = dict(zip(here, (time_in_serve(space, at) for at in (space.best, None)), strict=True))
-    off = np.abs([served[name] / time_s - 1.0 for name, time_s in here.items()])
-    if not np.all(np.isfinite(off)) or off.max() < SAME_TIME:
-        return quality_note
-    there = ", ".join(f"{1e3 * time_s:.2f} ms ({name})" for name, time_s in served.items())
-    return (
-        f"{quality_note} Here all designs share one fit, to compare; Serve takes kernels measured "
-        f"at its shape: {there}."
-    )
-
-
-def quality_text(ends: tuple[float, float]) -> str:
-    """Dense-equivalent size over the baseline's by the lowest and the highest law, `×0.9–1.0`."""
-    low = ratio_text(ends[0], ".2f")
-    high = ratio_text(ends[1], ".2f")
-    return f"×{low}" if low == high else f"×{low}–{high}"
-
-
-_Line = tuple[str, Callable[[Costed], str]]
-
-
-def _said(line: _Line, *, of: Costed) -> str:
-    return line[1](of)
-
-
 def dial_value(dial: Dial, at: SupportsIndex) -> str:
-    """One value of a dial: `8 of 256`, `1 : 8` or `2,048`."""
+    """One value of a dial: `8 of 256` or `1 : 8`."""
     shape = dial.designs[at]
     if dial.name == "ratio":
         return f"{shape.n_active} of {shape.n_experts}"
-    return (
-        f"{shape.n_shared:.3g} : {shape.n_active}"
-        if dial.name == "shared"
-        else f"{shape.expert_width:,}"
-    )
+    return f"{shape.n_shared:.3g} : {shape.n_active}"
 
 
 def loss_text(loss: float) -> str:
@@ -355,15 +314,12 @@ def loss_text(loss: float) -> str:
 
 
 def held_value(dial: Dial, at: SupportsIndex) -> str:
-    """One value of a dial where the rest is solved again: k/N of whatever pair, shared experts or
-    width."""
-    if dial.name == "ratio":
-        return f"1/{1.0 / dial.position[at]:.3g}"
-    return f"{dial.position[at]:,.3g}" if dial.name == "shared" else f"{dial.position[at]:,.0f}"
+    """One value of a dial where the rest is solved again: k/N of whatever pair, or shared
+    experts."""
+    place = dial.position[at]
+    return f"1/{1.0 / place:.3g}" if dial.name == "ratio" else f"{place:,.3g}"
 
 
-HELD = {"ratio": "k/N", "shared": "shared experts", "width": "expert width"}
-"""What each dial holds."""
 _MOST_VALUES = 9
 
 
@@ -379,83 +335,13 @@ def losses_text(dial: Dial) -> str:
     return f"{HELD[dial.name]}: {', '.join(values)}"
 
 
-def beside_table(
-    today: Costed, own: Costed, best: Costed | None, names: tuple[str, str] = ("today", "best")
-) -> Table[_Line]:
-    """The baseline, the user's design and the best one, a line for each quantity. names : of the
-    first and the last."""
-    shape: tuple[_Line, ...] = (
-        ("Experts", lambda design: f"{design.experts.n_active} of {design.experts.n_experts}"),
-        ("Shared", lambda design: f"{design.experts.n_shared:.3g}"),
-        ("Width", lambda design: f"{design.experts.expert_width:,}"),
-        ("K", lambda design: FORMS["by_batch"](design.n_draft)),
-    )
-    speed: tuple[_Line, ...] = (
-        (
-            "ms/token",
-            lambda design: f"{design.tpot_s * 1e3:.2f}" if design.fits else "does not fit",
-        ),
-        (
-            f"Speed, {names[0]} = 1",
-            lambda design: f"{today.tpot_s / design.tpot_s:.2f}×" if design.fits else "",
-        ),
-    )
-    size: tuple[_Line, ...] = (
-        ("Dense-equivalent size", lambda design: quality_text(design.quality)),
-        ("Total, B", lambda design: f"{design.total_params / 1e9:,.1f}"),
-        ("Active, B", lambda design: f"{design.active_params / 1e9:.2f}"),
-    )
-    design_by_name = {names[0]: today, "mine": own} | ({} if best is None else {names[1]: best})
-    columns = [Column[_Line]("design", itemgetter(0), words=True)]
-    columns += [
-        Column[_Line](name, partial(_said, of=design)) for name, design in design_by_name.items()
-    ]
-    return Table(tuple(columns), (*shape, *speed, *size))
-
-
-def time_lost(own: Costed, best: Costed | None) -> float:
-    """Time per token of a design over that of the best, less 1. NaN where either is none that fits.
-    [-]"""
-    return own.tpot_s / best.tpot_s - 1.0 if best is not None and own.fits else float("nan")
-
-
-_LOSING = (
-    "quality as good or better by all three scaling laws",
-    "quality open, one of three scaling laws finds it worse",
-    "quality open, two of three scaling laws find it worse",
-    "quality worse by all three scaling laws",
-)
-"""Words on quality by the number of laws that find a design worse."""
-
-
-def mine_text(space: DesignSpace, today: Costed, own: Costed) -> str:
-    """Sentence on what the user's design loses or gains against the baseline. Empty for the
-    baseline itself."""
-    if own.experts == today.experts:
-        return ""
-    expert_counts = [
-        f"{costed.experts.n_active} of {costed.experts.n_experts}" for costed in (own, today)
-    ]
-    design = (
-        f"{expert_counts[0]}, {own.experts.n_shared:.3g} shared, width {own.experts.expert_width:,}"
-    )
-    if not own.fits:
-        return f"{design}: does not fit in memory."
-    gain = tpot_gain(space, own)
-    range_text = f"80% range {gain.low:.2f}–{gain.high:.2f}×"
-    tpot = f"{1e3 * own.tpot_s:.2f} ms per token"
-    time = f"{gain.value:.2f}× as fast as {expert_counts[1]} ({range_text}), {tpot}"
-    active = f"{own.active_params / 1e9:.3g} B active, not {today.active_params / 1e9:.3g}"
-    return f"{design}: {time}; {active}; {_LOSING[own.losing]} ({quality_text(own.quality)})."
-
-
 def _baseline(space: DesignSpace) -> dict[str, Any]:
     baseline = space.baseline
     return (
         {
             name: value
             for name, value in vars(baseline).items()
-            if name not in ("activation", "shape", "served", "score")
+            if name not in ("activation", "shape", "served", "by_fit", "score")
         }
         | {name: values[:, 0] for name, values in vars(baseline.served).items()}
         | {"objective": space.question.value(baseline.score)}
@@ -465,63 +351,3 @@ def _baseline(space: DesignSpace) -> dict[str, Any]:
 def band_text(value: Band) -> str:
     """A figure with its band, `1.50 (1.35-1.65)`."""
     return f"{value.value:.2f} ({value.low:.2f}-{value.high:.2f})"
-
-
-def one_design_text(answer: OneDesign) -> str:
-    """The one design for several targets, and what it gives away, in a sentence."""
-    return TARGETS.say("one_design", answer.facts)
-
-
-def one_design_notes(answer: OneDesign) -> tuple[str, ...]:
-    """Notes on ties and on the searches, each once."""
-    notes = (note for space in answer.spaces for note in space_notes(space))
-    return (TARGETS.say("tie", answer.facts), *dict.fromkeys(notes))
-
-
-def one_design_table(answer: OneDesign) -> Table[AtTarget]:
-    """Each target: its own best design, and what the one design gives there."""
-
-    def best(row: AtTarget) -> str:
-        if row.why_not is not None:
-            return TARGETS.say(row.why_not, answer.facts)
-        return FORMS["experts"](row.best)
-
-    def known(text: Callable[[Any], str]) -> Callable[[Any], str]:
-        return lambda value: "" if value is None else text(value)
-
-    def ms(tpot_s: float) -> str:
-        return f"{tpot_s * 1e3:.2f}"
-
-    of_target: tuple[Column[AtTarget], ...] = (
-        Column("target", attrgetter("target"), key="target", words=True),
-        Column("its best", best, key="best", words=True),
-        Column("ms/token", attrgetter("best_tpot_s"), known(ms), key="best_tpot_s"),
-    )
-    columns: tuple[Column[AtTarget], ...] = (
-        Column("one design's", attrgetter("tpot_s"), known(ms), key="tpot_s"),
-        Column("K", attrgetter("n_draft"), known(str), key="n_draft"),
-        Column("behind", attrgetter("loss"), known("{:.1%}".format), key="loss"),
-        Column("over baseline", attrgetter("gain"), known(band_text), key="gain", band=True),
-    )
-    return Table((*of_target, *columns), answer.at)
-
-
-def one_design_document(answer: OneDesign) -> dict[str, Any]:
-    """The answer as one JSON-able document."""
-    facts = answer.facts
-    shape = facts["design"]
-    at = [
-        vars(row)
-        | {"target": str(row.target), "best": None if row.best is None else row.best._asdict()}
-        for row in answer.at
-    ]
-    return {
-        "scenario": answer.scenario,
-        "scenario_hash": answer.scenario.hash,
-        "objective": answer.spaces[0].question.objective,
-        "verdict": one_design_text(answer),
-        **facts,
-        "design": None if shape is None else shape._asdict(),
-        "targets": at,
-        "notes": one_design_notes(answer),
-    }

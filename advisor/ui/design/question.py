@@ -8,8 +8,6 @@ from typing import Any
 import streamlit as st
 
 from advisor.answers.design.answer import DesignAnswer, design_answer
-from advisor.answers.design.dials import Experts
-from advisor.answers.design.grid import DesignGrid
 from advisor.answers.design.search import design_space
 from advisor.answers.design.start import (
     SHAPE_EXAMPLE,
@@ -63,32 +61,16 @@ class DesignQuestion(Frozen):
     max_tpot_ms: float | None = None
     """None: the scenario's."""
     max_memory_bytes: float | None = None
-    experts: Experts | None = None
-    """A typed design whose values the grid lacks."""
-
-    def limits(self) -> dict[str, Any]:
-        """Everything but the batches and the typed design, as `design_space` takes it."""
-        return self.model_dump(exclude={"batches", "experts"})
-
-    def grid(self) -> DesignGrid:
-        """The grid of the search, with the typed design's numbers of experts."""
-        grid = DesignGrid()
-        if self.experts is None:
-            return grid
-        n, k, s, _ = self.experts
-        wider = {"n_experts": (*grid.n_experts, n), "n_active": (*grid.n_active, k)}
-        return grid.model_copy(
-            update=wider | ({"n_shared": (*grid.n_shared, int(s))} if s == int(s) else {})
-        )
 
 
-@remembered(st.cache_resource, shared=24, own=8, keys=(DesignQuestion,))
+@remembered(
+    st.cache_resource, shared=24, own=8, spinner="Costing designs ...", keys=(DesignQuestion,)
+)
 def answer_for(scenario: Scenario, question: DesignQuestion) -> DesignAnswer:
     """The search, remembered. Raises AdvisorError as the search does."""
     batches = parse_batches(question.batches) if question.batches else None
-    return design_answer(
-        design_space(scenario, batches=batches, grid=question.grid(), **question.limits())
-    )
+    limits = question.model_dump(exclude={"batches"})
+    return design_answer(design_space(scenario, batches=batches, **limits))
 
 
 def asked() -> DesignQuestion:
@@ -189,6 +171,16 @@ def draw_question(scenario: Scenario) -> None:
         )
         _draw_shape(scenario, how)
         _draw_limits()
+        st.text_input(
+            "Compare with",
+            key="design_compare",
+            width=300,
+            placeholder="4 of 64; 8 of 256 + 1",
+            help=(
+                "Up to four designs: active of all + shared experts. The width keeps the total "
+                "size, or is given: N64 k4 s0 w2048."
+            ),
+        )
     show_problem(START.problem)
 
 
@@ -259,7 +251,7 @@ def _taken(start: Start) -> tuple[str, str, str]:
 
 
 def take_model(config: str, name: str) -> None:
-    """Make a config.json the scenario's model, with the dials at its own experts."""
+    """Make a config.json the scenario's model, with nothing beside it."""
     st.session_state["model_id"] = add_own_model(config, f"{name}.json")
-    st.session_state["design_mine"] = ""
+    st.session_state["design_compare"] = ""
     MOVED.put(True)

@@ -187,7 +187,7 @@ def _tell(names: Sequence[str], k: str) -> None:
     _TOLD.put({**_TOLD.result, **answers})
 
 
-_COMMAND = component("launch_command", "kept", "command", "alone")
+_COMMAND = component("launch_command", "svg", "command", "alone")
 
 
 def _ask_format(unfit: Unfit, scenario: Scenario) -> None:

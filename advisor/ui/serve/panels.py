@@ -235,8 +235,9 @@ def _cells(scenario: Scenario, across: str, down: str, figure: str, as_table: bo
 
 
 _KEY = "live_answer"
-_ANSWER = component("live_answer", "phrases", "tables", "chart", "kept", "command", "answer")
-_WHY = component("live_why", "phrases", "tables", "chart", "kept", "why")
+_DRAWING = ("phrases", "tables", "svg", "chart", "kept")
+_ANSWER = component("live_answer", *_DRAWING, "command", "answer")
+_WHY = component("live_why", *_DRAWING, "why")
 
 
 def draw_live(advice: Advice) -> None:

@@ -7,17 +7,6 @@ const AXES = {
   usd: { name: "USD", title: "USD per million tokens", of: (m, f, row, k) => (m.usd_per_hour * 1e6) / 3600 / (m.rate[row][k] * f[k]), show: (v) => `$${+v.toPrecision(2)}`, log: true, falls: true },
 };
 
-const el = (name, attributes, ...children) => filled(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
-const line = (d, style) => el("path", { d, fill: "none", style });
-const area = (d, style) => el("path", { d, style });
-const rect = (x, y, width, height, style) => el("rect", { x, y, width, height, style });
-const dot = (cx, cy, r, style, said) => el("circle", { cx, cy, r, style }, el("title", {}, said));
-/** A text around its place, or from it on. */
-const label = (x, y, said, css, anchor = "middle", style = "") => el("text", { x, y, class: css, "text-anchor": anchor, style }, said);
-
-/** Height of the zones' names. */
-const SASH = 40;
-
 /** The scale of one picture: places of batches and values, and what fits between. `shown`: K with a line of their own. */
 function frame(m, axis, f, ranges, width, shown, asked) {
   const isSpeedup = axis === "speedup", narrow = width < 560, height = narrow ? 380 : 520;
@@ -57,8 +46,6 @@ function ticks(s) {
   for (let power = 10 ** Math.floor(Math.log10(s.low)); power <= s.high; power *= 10) found.push(power, 2 * power, 5 * power);
   return found.filter((one) => one >= s.low && one <= s.high);
 }
-
-const path = (points) => points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)},${y.toFixed(1)}`).join("");
 
 /** The whole picture for one state: {m, axis, batch, k, length, ranges, zones, shown, pinned, label}. */
 function picture(state, width) {
@@ -111,22 +98,10 @@ function picture(state, width) {
 function zones(svg, zones, s, m) {
   let from = s.box.left;
   for (const [kind, last] of zones) {
-    const to = Math.min(s.x(Math.min(last + 0.5, m.last)), s.box.right), wide = to - from, color = `fill:var(--${kind})`;
-    svg.append(rect(from, s.box.top, wide, SASH - 4, color), rect(from, s.box.top, wide, s.box.bottom - s.box.top, `${color};opacity:.5`));
-    const fits = m.zone_names[kind].find((said) => said.length * 6.6 < wide);
-    if (fits) svg.append(label(from + wide / 2, s.box.top + 23, fits, "zone", "middle", `fill:var(--${kind}-ink)`));
+    const to = Math.min(s.x(Math.min(last + 0.5, m.last)), s.box.right);
+    zone(svg, kind, m.zone_names[kind], from, to, s.box);
     from = to;
   }
-}
-
-/** Names at the ends of lines, apart from one another. On a narrow screen the dense line alone has one, at its start. */
-function ends(svg, names, s, from) {
-  const apart = 15;
-  names.sort((a, b) => a.at - b.at);
-  names.forEach((one, i) => (one.y = Math.max(Math.min(one.at, s.box.bottom), i ? names[i - 1].y + apart : 0)));
-  for (let i = names.length - 1, limit = s.box.bottom; i >= 0; i--, limit -= apart) names[i].y = Math.min(names[i].y, limit);
-  if (s.narrow) for (const one of names) if (one.start) svg.append(label(s.box.left + 8, one.start - 8, one.said, "end halo", "start", `fill:var(--${one.color})`));
-  if (!s.narrow) for (const one of names) svg.append(label(Math.max(from, s.box.right) + 10, one.y + 4, one.said, "end", "start", `fill:var(--${one.color});${one.bold ? "font-weight:650" : ""}`));
 }
 
 function valueAt(m, axis, f, batch, k) {
@@ -149,8 +124,7 @@ function bands(group, m, axis, f, s, ranges) {
       const [low, high] = band(m, axis, f, near, k), middle = AXES[axis].of(m, f, near, k);
       return [s.x(batch), s.y((value * low) / middle), s.y((value * high) / middle)];
     });
-    const d = `${path(ends.map(([px, , high]) => [px, high]))}L${path(ends.reverse().map(([px, low]) => [px, low])).slice(1)}Z`;
-    group.append(area(d, "fill:var(--schedule);opacity:.13"));
+    group.append(area(span(ends), "fill:var(--schedule);opacity:.13"));
   }
 }
 
@@ -165,10 +139,10 @@ function thick(group, m, axis, f, s, ranges) {
 
 function points(group, m, s) {
   for (const [batch, , value, same, , random] of m.published) {
-    const px = s.x(batch), py = s.y(value), d = `M${px},${py - 5}L${px + 5},${py}L${px},${py + 5}L${px - 5},${py}Z`;
+    const px = s.x(batch), py = s.y(value);
     const css = random ? "fill:none;stroke:var(--published);stroke-width:1.3" : "fill:var(--published);stroke:var(--page);stroke-width:.8";
     // The card under the pointer says what it is.
-    group.append(same ? area(d, css) : el("circle", { cx: px, cy: py, r: 4, style: "fill:none;stroke:var(--other);stroke-width:1.3" }));
+    group.append(same ? diamond(px, py, 5, css) : el("circle", { cx: px, cy: py, r: 4, style: "fill:none;stroke:var(--other);stroke-width:1.3" }));
   }
   for (const [batch, k, value] of m.own) {
     const said = `yours: ${value.toFixed(2)}×, batch ${batch}, K ${k ?? "not stated"}`;

@@ -1,17 +1,6 @@
-// What both components of the page need: what outlives them, and how an element is made.
+// What both components of the page need: what outlives them.
 
 /** What outlives a component that Streamlit puts up anew: axis, pinned K, the last thing shown, and the batch of the last answer taken (benchmarks wait for it). */
 const KEPT = (window.moeLive ??= { axis: "speedup", pinned: null, last: null, taken: null });
-
-function filled(made, attributes, children) {
-  for (const [key, value] of Object.entries(attributes))
-    if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
-    else if (value === true) made.setAttribute(key, "");
-    else if (value !== false && value !== null) made.setAttribute(key, value);
-  made.append(...children.flat());
-  return made;
-}
-
-const node = (name, attributes, ...children) => filled(document.createElement(name), attributes, children);
 
 const named = (k) => (k ? `K = ${k}` : "no drafts");
