@@ -203,7 +203,7 @@ def schedule_values(setup: Setup, curve: Curve) -> KValues:
     grid = np.unique([*fixed, *_beyond_schedule(end), *graph_edges(setup)])
     known = np.isin(curve.batches, grid)
     if np.count_nonzero(known) == len(grid):
-        return values_of(curve, known)
+        return values_of(curve.at(known))
     return values_of(curve_for(setup, grid, curve.drafts))
 
 

@@ -48,7 +48,8 @@ class AtLength:
     @cached_property
     def values(self) -> KValues:
         """Values of each K on the batches that decide the schedule."""
-        return values_of(self.curve, self.advice.on_schedule, self.odds)
+        rows = self.advice.on_schedule
+        return values_of(self.curve.at(rows), self.odds.at(rows))
 
     @cached_property
     def table(self) -> WholeBatches:

@@ -60,30 +60,20 @@ class KValues:
     """Time per output token, [nB, nK]. [s]"""
 
 
-def values_of(
-    curve: Curve, kept: NDArray[np.bool_] | None = None, odds: Odds | None = None
-) -> KValues:
+def values_of(curve: Curve, odds: Odds | None = None) -> KValues:
     """Values of each K of a curve by batch, as a schedule needs them.
 
-    kept : which of its batches, [nB]; None: all. odds : those of all its batches among all K, where
-        they are at hand.
+    odds : those of its batches among all K, where they are at hand.
     """
-    rows = np.ones(curve.batches.shape, bool) if kept is None else kept
-    if odds is None:
-        few = draft_odds(curve.draws[:, rows])
-        loss = few.loss
-        noise = few.noise
-    else:
-        loss = odds.loss[rows]
-        noise = odds.noise[rows]
+    odds = odds or draft_odds(curve.draws)
     return KValues(
-        curve.batches[rows],
+        curve.batches,
         curve.drafts,
-        curve.speedup[rows],
-        loss,
-        noise,
-        idle_speedup(curve)[rows],
-        curve.tpot_s[rows],
+        curve.speedup,
+        odds.loss,
+        odds.noise,
+        idle_speedup(curve),
+        curve.tpot_s,
     )
 
 

@@ -50,10 +50,6 @@ _SLOW_LOG_SD = 0.2
 MOST_CHANCE = 0.95
 """Chance of a gain that is stated at most without rows of the user's own: stated certainty did not
 hold on laboratories nobody had seen. [-]"""
-_ONE_THREAD = 2**17
-"""Multiply-adds up to which OpenBLAS stays on one thread (its threshold is 2^18): the threads of a
-larger product spin while others want the processor, for threefold the processor time of a whole
-answer. [-]"""
 
 
 @dataclass(frozen=True)
@@ -258,13 +254,14 @@ def drift(batch: Array) -> Array:
 
 
 def _weighted_sums(factors: Array, times: Array) -> Array:
-    """`factors` [draws, components] times `times` [components, points], a few draws at once,
-    [draws, points]."""
-    total = np.empty((len(factors), times.shape[1]))
-    rows = max(1, _ONE_THREAD // max(times.size, 1))
-    for first in range(0, len(factors), rows):
-        np.matmul(factors[first : first + rows], times, out=total[first : first + rows])
-    return total
+    """`factors` [draws, components] times `times` [components, points], [draws, points].
+
+    The components of a point are added one after another, whatever points stand beside it: a
+    product of matrices would round by its shape, and by the machine's library.
+    """
+    if times.shape[1] == 1:  # along one point numpy adds in another order
+        return _weighted_sums(factors, np.repeat(times, 2, axis=1))[:, :1]
+    return np.asarray(np.einsum("dc,cp->dp", factors, times))
 
 
 def wobble(draws: Draws, unexplained: float, beyond: Array, k: NDArray[np.int64]) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from advisor.catalog.engines import Ran
 from advisor.physics import laws
-from advisor.physics.acceptance import speedup
+from advisor.physics.acceptance import Acceptance, speedup
 from advisor.physics.bands import (
     SHARED_LOG_SD,
     Draws,
@@ -121,6 +121,15 @@ class Curve:
             )
         return int(indices[0])
 
+    def at(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Curve:
+        """The curve at some of its batches, given by their places or a mask."""
+        by_draw = {name: getattr(self, name)[:, rows] for name in ("draws", "plain_draws_s")}
+        of_all = {"drafts", "accepted_length", *by_draw}
+        values = {name: value for name, value in vars(self).items() if name not in of_all}
+        return replace(
+            self, **by_draw, **{name: _rows(each, rows) for name, each in values.items()}
+        )
+
     def tier_at(self, batch_size: float, n_draft: int) -> Tier:
         """Tier of one K at the batch looked at that lies nearest."""
         return Tier(
@@ -139,10 +148,16 @@ class Curve:
         }
 
 
+def _rows(value: Any, rows: NDArray[Any]) -> Any:
+    """Rows of an array, or of each that a mapping holds. None where there is none."""
+    if isinstance(value, Mapping):
+        return {name: each[rows] for name, each in value.items()}
+    return value[rows] if isinstance(value, np.ndarray) else value
+
+
 @dataclass(frozen=True)
 class Odds:
-    """Loss and chances of each draft length against the fastest of each draw, [..., nK], K
-    increasing."""
+    """Loss of each draft length against the fastest of each draw, [..., nK], K increasing."""
 
     loss: Array
     """Expected loss: share of the speedup given up against each draw's fastest K, mean over the
@@ -150,8 +165,20 @@ class Odds:
     noise: Array
     """Standard error over the draws of what the loss exceeds the least one by; 0 for the least
     itself. [-]"""
-    p_best: Array
-    """Share of draws in which this K is the fastest. [-]"""
+
+    def at(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Odds:
+        """Those at some of the batches, given by their places or a mask."""
+        return Odds(self.loss[rows], self.noise[rows])
+
+
+def share_fastest(draws: ArrayLike) -> Array:
+    """Share of draws in which each K is the fastest, [..., nK]. [-]
+
+    draws: speedups, [draws, ..., nK]. [-]
+    Definition: as fast as the fastest but for rounding.
+    """
+    values = np.asarray(draws, float)
+    return np.asarray((values >= values.max(axis=-1, keepdims=True) - 1e-12).mean(axis=0))
 
 
 def draft_odds(draws: ArrayLike, allowed: ArrayLike | None = None) -> Odds:
@@ -177,7 +204,6 @@ def draft_odds(draws: ArrayLike, allowed: ArrayLike | None = None) -> Odds:
     return Odds(
         loss=loss,
         noise=np.moveaxis(np.sqrt(variance / n_draws), 0, -1),
-        p_best=np.moveaxis((values >= best - 1e-12).mean(axis=1), 0, -1),
     )
 
 
@@ -280,44 +306,30 @@ def curve_for(
 
     Raises AdvisorError for a batch below 1 or a K outside 0..k_max.
     """
+    return rounds_for(setup, batches, drafts, verify_tokens, draws, central_only).curve(
+        setup.acceptance
+    )
+
+
+def rounds_for(
+    setup: Setup,
+    batches: ArrayLike,
+    drafts: ArrayLike | None = None,
+    verify_tokens: int | None = None,
+    draws: Draws | None = None,
+    central_only: bool = False,
+) -> Rounds:
+    """Baseline steps and rounds of a setup, whatever is accepted. Arguments and errors as of
+    `curve.curve_for`."""
     batch, k = _axes(setup, batches, drafts)
     # A round of K = 0 is a plain step, whatever tree the others verify.
     verified = np.asarray(
         k + 1.0 if verify_tokens is None else np.where(k > 0, verify_tokens, 1), float
     )
     baseline, whole_round = _baseline_and_round(setup, batch, k, verified, central_only)
-    accepted = setup.acceptance.accepted_length[k]
-    step_tokens = batch[:, None] * verified
-    prompt = prompt_cost(setup, batch)
-    prefill = np.zeros_like(batch) if prompt is None else prompt.per_token_s()
-    baseline_s = baseline.total_s[:, None]
-    central = speedup(accepted, baseline_s, whole_round.total_s, prefill[:, None])
-    tier = tiers_of(setup, baseline.components, whole_round.components, batch, step_tokens)
-    plain_draws = baseline.total_s[None]
-    samples = central[None]
-    if not central_only:
-        # One set of draws for both times: an error that they share cancels in the speedup.
-        draws = draws or make_draws(setup.costs)
-        plain_draws = baseline.drawn(setup, draws)
-        round_draws = whole_round.drawn(setup, draws)
-        samples = _samples(setup, draws, plain_draws, round_draws, batch, step_tokens, k, prefill)
-    low, high = _range(setup, central, samples, k)
-    return Curve(
-        batches=batch,
-        drafts=k,
-        speedup=central,
-        low=low,
-        high=high,
-        p_gain=chance_of_gain(setup, central, samples, k),
-        draws=samples,
-        plain_draws_s=plain_draws,
-        accepted_length=accepted,
-        tier=tier,
-        extrapolated=step_tokens > CALIBRATED_TOKENS,
-        prefill_s=prefill,
-        **_times(baseline, whole_round),
-        **_paces(setup, batch, whole_round.total_s, accepted, prefill, prompt),
-    )
+    # One set of draws for both times: an error that they share cancels in the speedup.
+    shared = None if central_only else draws or make_draws(setup.costs)
+    return Rounds(setup, batch, k, batch[:, None] * verified, baseline, whole_round, shared)
 
 
 def _range(setup: Setup, speedup: Array, draws: Array, k: NDArray[np.int64]) -> tuple[Array, Array]:
@@ -368,29 +380,6 @@ def _axes(
     return batch, k
 
 
-def _paces(
-    setup: Setup,
-    batch: Array,
-    round_s: Array,
-    accepted: Array,
-    prefill: Array,
-    prompt: Prompt | None,
-) -> dict[str, Any]:
-    """What users and operators get of rounds [nB, nK]: `tpot_s`, `ttft_s` and throughput of a
-    `Curve`."""
-    # A user's own prompt is over before the first token; throughput pays for it all the same
-    # (decision 0008).
-    waiting = prefill if prompt is None else prompt.per_token_s(others_only=True)
-    each_s = laws.tpot(round_s, accepted, prefill[:, None])
-    return {
-        "tpot_s": np.asarray(laws.tpot(round_s, accepted, waiting[:, None])),
-        "tokens_per_s_per_gpu": np.asarray(
-            laws.tokens_per_s_per_gpu(batch[:, None], each_s, setup.placement.gpus)
-        ),
-        "ttft_s": None if prompt is None else prompt.first_token_s,
-    }
-
-
 PADDED = "padded"
 """Part of a recording: the rows that a captured graph computes beside those asked for."""
 
@@ -437,25 +426,133 @@ class _Timed:
         return np.asarray((total - beside_s) * self.factor + beside_s)
 
 
-def _times(baseline: _Timed, whole_round: _Timed) -> dict[str, Any]:
-    """Fields of a `Curve` that are those of its two times."""
-    ran = whole_round.run.ran
-    shape = whole_round.total_s.shape
-    pass_s = whole_round.pass_s
-    times = {
-        "plain_step_s": baseline.total_s,
-        "verify_step_s": pass_s,
-        "round_s": whole_round.total_s,
-        "verify_ratio": np.asarray(laws.verification_ratio(pass_s, baseline.total_s[:, None])),
-        "touched_plain": baseline.run.touched,
-        "touched_verify": np.broadcast_to(whole_round.run.touched, shape),
-        "plain_components": baseline.components,
-        "round_components": whole_round.components,
-    }
-    if ran is None:
-        return times
-    eager = np.broadcast_to(ran.eager, shape)
-    return times | {"eager": eager, "padding": np.broadcast_to(ran.padding, shape)}
+@dataclass(frozen=True)
+class Rounds:
+    """Baseline steps [nB] and rounds [nB, nK] of a setup: what no accepted length changes."""
+
+    setup: Setup
+    batches: Array
+    drafts: NDArray[np.int64]
+    step_tokens: Array
+    """Tokens that the rounds of all sequences verify, [nB, nK]. [-]"""
+    baseline: _Timed
+    whole_round: _Timed
+    draws: Draws | None
+    """None: only the centre is wanted."""
+
+    def curve(self, acceptance: Acceptance) -> Curve:
+        """Speedup, times and bands where so many tokens of each round are accepted."""
+        setup = self.setup
+        k = self.drafts
+        accepted = acceptance.accepted_length[k]
+        round_s = self.whole_round.total_s
+        central = speedup(
+            accepted, self.baseline.total_s[:, None], round_s, self._prefill_s[:, None]
+        )
+        samples = central[None] if self.draws is None else self._samples(acceptance, self.draws)
+        low, high = _range(setup, central, samples, k)
+        # A user's own prompt is over before the first token; throughput pays for it all the same
+        # (decision 0008).
+        prompt = self._prompt
+        waiting = self._prefill_s if prompt is None else prompt.per_token_s(others_only=True)
+        each_s = laws.tpot(round_s, accepted, self._prefill_s[:, None])
+        per_gpu = laws.tokens_per_s_per_gpu(self.batches[:, None], each_s, setup.placement.gpus)
+        return Curve(
+            batches=self.batches,
+            drafts=k,
+            speedup=central,
+            low=low,
+            high=high,
+            p_gain=chance_of_gain(setup, central, samples, k),
+            draws=samples,
+            plain_draws_s=self._plain_draws_s,
+            accepted_length=accepted,
+            tier=self._tier,
+            extrapolated=self.step_tokens > CALIBRATED_TOKENS,
+            prefill_s=self._prefill_s,
+            tpot_s=np.asarray(laws.tpot(round_s, accepted, waiting[:, None])),
+            tokens_per_s_per_gpu=np.asarray(per_gpu),
+            ttft_s=None if prompt is None else prompt.first_token_s,
+            **self._times,
+        )
+
+    @functools.cached_property
+    def _prompt(self) -> Prompt | None:
+        return prompt_cost(self.setup, self.batches)
+
+    @functools.cached_property
+    def _prefill_s(self) -> Array:
+        """Prefill charged to each output token, [nB]. [s]"""
+        return np.zeros_like(self.batches) if self._prompt is None else self._prompt.per_token_s()
+
+    @functools.cached_property
+    def _tier(self) -> NDArray[np.object_]:
+        components = self.baseline.components, self.whole_round.components
+        return tiers_of(self.setup, *components, self.batches, self.step_tokens)
+
+    @functools.cached_property
+    def _plain_draws_s(self) -> Array:
+        """Plain step under each draw, [draws, nB]. [s]"""
+        if self.draws is None:
+            return self.baseline.total_s[None]
+        return self.baseline.drawn(self.setup, self.draws)
+
+    @functools.cached_property
+    def _round_draws_s(self) -> Array:
+        """Round under each draw, [draws, nB, nK]. [s]"""
+        assert self.draws is not None
+        return self.whole_round.drawn(self.setup, self.draws)
+
+    @functools.cached_property
+    def _wobble(self) -> Array:
+        """Factor of what the components do not explain under each draw, [draws, nB, nK]. [-]"""
+        assert self.draws is not None
+        scatter = self.setup.costs.scatter_log_sd
+        beyond = beyond_log_sd(self.step_tokens)
+        if scatter is None:
+            # Independent of each other: long steps are the kernels' extrapolation, drift is between
+            # laboratories.
+            scatter = SHARED_LOG_SD
+            beyond = np.hypot(beyond, drift(self.batches)[:, None])
+        return sampled_wobble(self.draws, scatter, beyond, self.drafts)
+
+    def _samples(self, acceptance: Acceptance, draws: Draws) -> Array:
+        """Speedup under each draw, [draws, nB, nK]; 1 at K = 0."""
+        k = self.drafts
+        # Drawn in both directions on its own: a length is bounded by 1 and K + 1, so its band is
+        # skewed.
+        lengths = draw_acceptance(
+            acceptance.low[k], acceptance.accepted_length[k], acceptance.high[k], draws
+        )
+        plain_column = self._plain_draws_s[:, :, None]
+        prefill = 0.0 if self._prompt is None else self._prefill_s[:, None]
+        samples = speedup(lengths[:, None, :], plain_column, self._round_draws_s, prefill)
+        samples *= self._wobble
+        # Plain decoding over itself: no error can move it.
+        samples[..., k == 0] = 1.0
+        return samples
+
+    @functools.cached_property
+    def _times(self) -> dict[str, Any]:
+        """Fields of a `Curve` that are those of its two times."""
+        ran = self.whole_round.run.ran
+        shape = self.whole_round.total_s.shape
+        pass_s = self.whole_round.pass_s
+        plain_s = self.baseline.total_s
+        times = {
+            "plain_step_s": plain_s,
+            "verify_step_s": pass_s,
+            "round_s": self.whole_round.total_s,
+            "verify_ratio": np.asarray(laws.verification_ratio(pass_s, plain_s[:, None])),
+            "touched_plain": self.baseline.run.touched,
+            "touched_verify": np.broadcast_to(self.whole_round.run.touched, shape),
+            "plain_components": self.baseline.components,
+            "round_components": self.whole_round.components,
+        }
+        if ran is None:
+            return times
+        eager = np.broadcast_to(ran.eager, shape)
+        return times | {"eager": eager, "padding": np.broadcast_to(ran.padding, shape)}
 
 
 def _baseline_and_round(
@@ -702,41 +799,6 @@ def _routed_only(setup: Setup, batch: Array, tokens: Array, touched: Array) -> A
         cost, placement, shape, batch * tokens, touched, dtype, uneven=uneven
     )
     return np.asarray(shape.count, float) * layer_time_s
-
-
-def _samples(
-    setup: Setup,
-    draws: Draws,
-    plain_draws: Array,
-    round_draws: Array,
-    batch: Array,
-    step_tokens: Array,
-    k: NDArray[np.int64],
-    prefill: Array,
-) -> Array:
-    """Speedup under each draw, [draws, nB, nK]; 1 at K = 0.
-
-    plain_draws, round_draws: sampled times of a plain step [draws, nB] and of a round [draws, nB,
-    nK]. [s]
-    """
-    acceptance = setup.acceptance
-    # Drawn in both directions on its own: a length is bounded by 1 and K + 1, so its band is
-    # skewed.
-    lengths = draw_acceptance(
-        acceptance.low[k], acceptance.accepted_length[k], acceptance.high[k], draws
-    )
-    scatter = setup.costs.scatter_log_sd
-    beyond = beyond_log_sd(step_tokens)
-    if scatter is None:
-        # Independent of each other: long steps are the kernels' extrapolation, drift is between
-        # laboratories.
-        scatter = SHARED_LOG_SD
-        beyond = np.hypot(beyond, drift(batch)[:, None])
-    wobble = sampled_wobble(draws, scatter, beyond, k)
-    plain_column = plain_draws[:, :, None]
-    samples = speedup(lengths[:, None, :], plain_column, round_draws, prefill[:, None])
-    # Plain decoding over itself: no error can move it.
-    return np.where(k == 0, 1.0, samples * wobble)
 
 
 def curve_columns(grid: Curve) -> dict[str, NDArray[Any]]:

@@ -4,7 +4,7 @@ settings."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
@@ -39,8 +39,9 @@ from advisor.predict.curve import (
     draft_odds,
     graph_edges,
     recommended,
+    rounds_for,
 )
-from advisor.predict.load import kernel_notes, load_setup
+from advisor.predict.load import kernel_notes, load_setup, priced_setup
 from advisor.predict.prefill import has_lengths
 from advisor.predict.scenario import Scenario, build_scenario, nearest_acceptance
 from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, MAX_BATCH, MAX_CONTEXT, POOL_FIELDS
@@ -143,7 +144,7 @@ def _loaded(settings: Mapping[str, Any], batch: int) -> tuple[Scenario, Setup]:
         for name in ("tensor_parallel", "expert_parallel")
     )
     scenario = build_scenario(**{"n_gpus": max(1, *ranks), **settings, "batch_size": batch})
-    return scenario, load_setup(scenario.model_copy(update={"max_tpot_ms": None}))
+    return scenario, priced_setup(scenario.model_copy(update={"max_tpot_ms": None}))
 
 
 _Answers = tuple[Mapping[str, Any], dict[str, np.ndarray]]
@@ -151,8 +152,8 @@ _Answers = tuple[Mapping[str, Any], dict[str, np.ndarray]]
 
 
 def _answers(combinations: Sequence[dict[str, Any]], batches: np.ndarray) -> list[_Answers]:
-    """The answers of every combination; those that differ in context and limit alone share one
-    curve."""
+    """The answers of every combination; those that differ in context, accepted length and limit
+    alone share their rounds."""
     answers_by_place: dict[int, _Answers] = {}
     alike: dict[Any, list[tuple[int, Setup]]] = {}
     for place, settings in enumerate(combinations):
@@ -172,68 +173,69 @@ def _answers(combinations: Sequence[dict[str, Any]], batches: np.ndarray) -> lis
             answers_by_place[place] = settings, _columns(batches, 1, nothing)
             continue
         alone = has_lengths(setup) or setup.sweep is not None
-        same = setup.scenario if alone else setup.scenario.model_copy(update={"context_tokens": 1})
-        lengths = setup.acceptance.low, setup.acceptance.accepted_length, setup.acceptance.high
-        key = (
-            same,
-            id(setup.costs),
-            id(setup.draft_costs),
-            *(values.tobytes() for values in lengths),
-        )
+        varied = {"acceptance"} if alone else {"acceptance", "context_tokens"}
+        same = tuple(each for name, each in setup.scenario if name not in varied)
+        key = same, id(setup.costs), id(setup.draft_costs)
         alike.setdefault(key, []).append((place, replace(setup, scenario=scenario)))
     for together in alike.values():
-        places, setups = zip(*together, strict=True)
-        answers_by_place |= zip(places, _of_one_curve(setups, batches), strict=True)
+        answers_by_place |= _of_one_server(together, batches)
     return [answers_by_place[place] for place in range(len(combinations))]
 
 
-def _of_one_curve(setups: Sequence[Setup], batches: np.ndarray) -> Iterator[_Answers]:
-    """The answers of setups that differ in context and limit alone."""
-    contexts, rows_of = np.unique(
-        [setup.scenario.context_tokens for setup in setups], return_inverse=True
-    )
-    setup = setups[0]
-    n = len(batches)
-    curve = _over_contexts(setup, contexts, batches)
-    shape = len(curve.batches), len(curve.drafts)
-    odds = draft_odds(curve.draws)
-    predicted = {
-        name: _shaped(values, shape) for name, values in _predicted(setup, curve, odds).items()
-    }
+_Placed = tuple[int, Setup]
+"""A combination's place in the sweep, and its setup."""
+
+
+def _of_one_server(together: Sequence[_Placed], batches: np.ndarray) -> dict[int, _Answers]:
+    """The answers of setups that differ in context, accepted length and limit alone, by place."""
+    setup = together[0][1]
+    contexts = np.unique([each.scenario.context_tokens for _, each in together])
     # The K that is served follows from all batches of a schedule.
-    grid = batches_with(*graph_edges(setup))
-    schedule_curve = _over_contexts(setup, contexts, grid)
-    schedule_odds = draft_odds(schedule_curve.draws)
-
-    @cache
-    def schedule_at(index: int) -> KValues:
-        of_context = np.repeat(np.arange(len(contexts)) == index, len(grid))
-        return values_of(schedule_curve, of_context, schedule_odds)
-
-    @cache
-    def best_alone(limit_ms: float | None) -> NDArray[np.int64]:
-        if limit_ms is None:
-            return recommended(odds.loss, odds.noise)
-        limited = replace(
-            setup, scenario=setup.scenario.model_copy(update={"max_tpot_ms": limit_ms})
-        )
-        return recommended_drafts(limited, curve)[0]
-
-    for each, index in zip(setups, rows_of.tolist(), strict=True):
-        batch_rows = slice(index * n, (index + 1) * n)
-        answers = {name: values[batch_rows] for name, values in predicted.items()}
-        alone = curve.drafts[best_alone(each.scenario.max_tpot_ms)[batch_rows]]
-        served = served_drafts(each, batches, alone, schedule_at(index))
-        answers["recommended"] = curve.drafts == served[:, None]
-        answers["fits"] = (batches <= each.memory.largest_batch)[:, None]
-        yield each.scenario.model_dump(include=set(SETTINGS)), _columns(batches, shape[1], answers)
-
-
-def _over_contexts(setup: Setup, contexts: NDArray[np.int64], batches: np.ndarray) -> Curve:
-    """The curve of one setup at every batch of each context, context by context."""
+    scheduled = batches_with(*graph_edges(setup))
+    grid = np.union1d(scheduled, batches)
     if len(contexts) > 1:
-        setup = replace(setup, contexts=np.repeat(contexts, len(batches)).astype(float))
-    return curve_for(setup, np.tile(batches, len(contexts)))
+        setup = replace(setup, contexts=np.repeat(contexts, len(grid)).astype(float))
+    rounds = rounds_for(setup, np.tile(grid, len(contexts)))
+    by_lengths: dict[tuple[bytes, ...], list[_Placed]] = {}
+    for place, each in together:
+        lengths = each.acceptance.low, each.acceptance.accepted_length, each.acceptance.high
+        by_lengths.setdefault(tuple(map(np.ndarray.tobytes, lengths)), []).append((place, each))
+    answers: dict[int, _Answers] = {}
+    for placed in by_lengths.values():
+        curve = rounds.curve(placed[0][1].acceptance)
+        odds = draft_odds(curve.draws)
+        by_context: dict[int, list[_Placed]] = {}
+        for place, each in placed:
+            by_context.setdefault(each.scenario.context_tokens, []).append((place, each))
+        for context, here in by_context.items():
+            first = int(np.searchsorted(contexts, context)) * len(grid)
+            asked = first + np.searchsorted(grid, batches)
+            on_schedule = first + np.searchsorted(grid, scheduled)
+            values = values_of(curve.at(on_schedule), odds.at(on_schedule))
+            answers |= _of_one_curve(here, curve.at(asked), odds.at(asked), values)
+    return answers
+
+
+def _of_one_curve(
+    placed: Sequence[_Placed], curve: Curve, odds: Odds, values: KValues
+) -> dict[int, _Answers]:
+    """The answers of setups that differ in their limit alone, by place. `values`: on the batches of
+    a schedule."""
+    shape = len(curve.batches), len(curve.drafts)
+    batches = curve.batches.astype(np.int64)
+    predicted = _predicted(placed[0][1], curve, odds)
+    answers = {}
+    for place, setup in placed:
+        limited = setup.scenario.max_tpot_ms is not None
+        alone = (
+            recommended_drafts(setup, curve)[0] if limited else recommended(odds.loss, odds.noise)
+        )
+        served = served_drafts(setup, batches, curve.drafts[alone], values)
+        predicted["recommended"] = curve.drafts == served[:, None]
+        predicted["fits"] = (batches <= setup.memory.largest_batch)[:, None]
+        settings = setup.scenario.model_dump(include=set(SETTINGS))
+        answers[place] = settings, _columns(batches, shape[1], predicted)
+    return answers
 
 
 def _columns(
