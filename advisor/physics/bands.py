@@ -202,8 +202,9 @@ def draw_total(
         ]
         # The preset's ends are 10 and 90 %: a normal draw reaches them at BAND_SIGMAS, to each side
         # on its own.
-        shift = up * (routed_high - routed) - down * (routed - routed_low)
-        total = total + np.maximum(shift, -0.9 * routed)
+        shift = up * (routed_high - routed)
+        shift -= down * (routed - routed_low)
+        total += np.maximum(shift, -0.9 * routed, out=shift)
     return np.asarray(total)
 
 
@@ -265,8 +266,8 @@ def _weighted_sums(factors: Array, times: Array) -> Array:
 
 
 def wobble(draws: Draws, unexplained: float, beyond: Array, k: NDArray[np.int64]) -> Array:
-    """Factor on a speedup for errors that the components do not explain, under each draw [draws,
-    nB, nK]. [-]
+    """Factor on a speedup for errors that the components do not explain, under each draw, [nK,
+    draws, nB]. [-]
 
     unexplained: SHARED_LOG_SD, or the scatter of the user's own rows: log standard deviation. [-]
     beyond: the same of larger batches, and of steps longer than the measured ones, [nB, nK]. [-]
@@ -277,10 +278,9 @@ def wobble(draws: Draws, unexplained: float, beyond: Array, k: NDArray[np.int64]
     """
     # The common part cancels when two K are compared and the part by K does not: it says how well
     # one K is told from the next.
-    common = np.sqrt(max(unexplained**2 - PER_K_LOG_SD**2, 0.0) + np.square(beyond))
-    return np.asarray(
-        np.exp(draws.residual_z[:, None, None] * common + PER_K_LOG_SD * draws.per_k_z[:, None, k])
-    )
+    common = np.sqrt(max(unexplained**2 - PER_K_LOG_SD**2, 0.0) + np.square(beyond.T))
+    per_k = PER_K_LOG_SD * draws.per_k_z.T[k][..., None]
+    return np.asarray(np.exp(draws.residual_z[:, None] * common[:, None] + per_k))
 
 
 def draw_acceptance(low: Array, central: Array, high: Array, draws: Draws) -> Array:

@@ -40,7 +40,7 @@ from advisor.physics.step import (
 )
 from advisor.predict.load import load_setup
 from advisor.predict.plain_sweep import HeldSweep, sweep_factors
-from advisor.predict.prefill import Prompt, prefill_shares_s, prompt_cost
+from advisor.predict.prefill import prefill_shares_s, prompt_cost
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import MAX_BATCH
 from advisor.predict.setup import End, Setup, context_beside, graphs_of_steps, touched_at_ends
@@ -148,10 +148,10 @@ class Curve:
         }
 
 
-def _rows(value: Any, rows: NDArray[Any]) -> Any:
-    """Rows of an array, or of each that a mapping holds. None where there is none."""
+def _rows(value: Any, rows: slice | NDArray[Any]) -> Any:
+    """Rows of an array, or of all arrays of a mapping; anything else as it is."""
     if isinstance(value, Mapping):
-        return {name: each[rows] for name, each in value.items()}
+        return {name: _rows(each, rows) for name, each in value.items()}
     return value[rows] if isinstance(value, np.ndarray) else value
 
 
@@ -327,9 +327,38 @@ def rounds_for(
         k + 1.0 if verify_tokens is None else np.where(k > 0, verify_tokens, 1), float
     )
     baseline, whole_round = _baseline_and_round(setup, batch, k, verified, central_only)
-    # One set of draws for both times: an error that they share cancels in the speedup.
-    shared = None if central_only else draws or make_draws(setup.costs)
-    return Rounds(setup, batch, k, batch[:, None] * verified, baseline, whole_round, shared)
+    step_tokens = batch[:, None] * verified
+    prompt = prompt_cost(setup, batch)
+    plain_draws_s = baseline.total_s[None]
+    round_draws_s = wobble = np.zeros((len(k), 0, len(batch)))
+    if not central_only:
+        # One set of draws for both times: an error that they share cancels in the speedup.
+        draws = draws or make_draws(setup.costs)
+        plain_draws_s = baseline.drawn(setup, draws)
+        round_draws_s = np.moveaxis(whole_round.drawn(setup, draws), 1, 0)
+        wobble = _wobble(setup, draws, batch, step_tokens, k)
+    prefill = np.zeros_like(batch) if prompt is None else prompt.per_token_s()
+    # A user's own prompt is over before the first token; throughput pays for it all the same
+    # (decision 0008).
+    waiting = prefill if prompt is None else prompt.per_token_s(others_only=True)
+    of_curve = {
+        "batches": batch,
+        "tier": tiers_of(setup, baseline.components, whole_round.components, batch, step_tokens),
+        "extrapolated": step_tokens > CALIBRATED_TOKENS,
+        "prefill_s": prefill,
+        "ttft_s": None if prompt is None else prompt.first_token_s,
+        **_times(baseline, whole_round),
+    }
+    return Rounds(
+        setup,
+        k,
+        None if central_only else draws,
+        plain_draws_s,
+        round_draws_s,
+        wobble,
+        waiting,
+        of_curve,
+    )
 
 
 def _range(setup: Setup, speedup: Array, draws: Array, k: NDArray[np.int64]) -> tuple[Array, Array]:
@@ -417,104 +446,70 @@ class _Timed:
         return np.asarray(self.run.step.total * self.factor + waiting + np.zeros_like(self.total_s))
 
     def drawn(self, setup: Setup, draws: Draws) -> Array:
-        """The whole time under each draw, [draws, ...]. [s]"""
+        """The whole time under each draw, [draws, nB] of steps and [draws, nK, nB] of rounds. [s]
+
+        Batches last: numpy is several times quicker along them than along so short an axis as K.
+        """
         total = _drawn(setup, self.by_model, draws, self.run)
-        beside = {name: time for name, time in self.components.items() if name in BESIDE}
+        beside = {name: time.T for name, time in self.components.items() if name in BESIDE}
         if not beside:
-            return np.asarray(total * self.factor)
+            return np.asarray(total * self.factor.T)
         beside_s = draw_total(beside, draws, None, None)
-        return np.asarray((total - beside_s) * self.factor + beside_s)
+        return np.asarray((total - beside_s) * self.factor.T + beside_s)
 
 
 @dataclass(frozen=True)
 class Rounds:
-    """Baseline steps [nB] and rounds [nB, nK] of a setup: what no accepted length changes."""
+    """Baseline steps and rounds of a setup over batches [nB] and K [nK]: what no accepted length
+    changes."""
 
     setup: Setup
-    batches: Array
     drafts: NDArray[np.int64]
-    step_tokens: Array
-    """Tokens that the rounds of all sequences verify, [nB, nK]. [-]"""
-    baseline: _Timed
-    whole_round: _Timed
     draws: Draws | None
     """None: only the centre is wanted."""
+    plain_draws_s: Array
+    """Plain step under each draw, [draws, nB]. [s]"""
+    round_draws_s: Array
+    """Round under each draw, [nK, draws, nB]. [s]"""
+    wobble: Array
+    """Factor on the speedup of what no component explains, [nK, draws, nB]. [-]"""
+    waiting_s: Array
+    """Prefill of other prompts that a user waits for at each token, [nB]. [s]"""
+    of_curve: Mapping[str, Any]
+    """Fields of a `Curve` that are the same for every accepted length."""
+
+    def at(self, rows: slice) -> Rounds:
+        """The rounds at some of the batches."""
+        names = ("plain_draws_s", "round_draws_s", "wobble", "waiting_s")
+        by_batch = {name: getattr(self, name)[..., rows] for name in names}
+        return replace(self, **by_batch, of_curve=_rows(self.of_curve, rows))
 
     def curve(self, acceptance: Acceptance) -> Curve:
         """Speedup, times and bands where so many tokens of each round are accepted."""
         setup = self.setup
         k = self.drafts
         accepted = acceptance.accepted_length[k]
-        round_s = self.whole_round.total_s
-        central = speedup(
-            accepted, self.baseline.total_s[:, None], round_s, self._prefill_s[:, None]
+        plain_s, round_s, prefill_s, batches = (
+            self.of_curve[name] for name in ("plain_step_s", "round_s", "prefill_s", "batches")
         )
+        central = speedup(accepted, plain_s[:, None], round_s, prefill_s[:, None])
         samples = central[None] if self.draws is None else self._samples(acceptance, self.draws)
         low, high = _range(setup, central, samples, k)
-        # A user's own prompt is over before the first token; throughput pays for it all the same
-        # (decision 0008).
-        prompt = self._prompt
-        waiting = self._prefill_s if prompt is None else prompt.per_token_s(others_only=True)
-        each_s = laws.tpot(round_s, accepted, self._prefill_s[:, None])
-        per_gpu = laws.tokens_per_s_per_gpu(self.batches[:, None], each_s, setup.placement.gpus)
+        each_s = laws.tpot(round_s, accepted, prefill_s[:, None])
+        rate = laws.tokens_per_s_per_gpu(batches[:, None], each_s, setup.placement.gpus)
         return Curve(
-            batches=self.batches,
             drafts=k,
             speedup=central,
             low=low,
             high=high,
             p_gain=chance_of_gain(setup, central, samples, k),
             draws=samples,
-            plain_draws_s=self._plain_draws_s,
+            plain_draws_s=self.plain_draws_s,
             accepted_length=accepted,
-            tier=self._tier,
-            extrapolated=self.step_tokens > CALIBRATED_TOKENS,
-            prefill_s=self._prefill_s,
-            tpot_s=np.asarray(laws.tpot(round_s, accepted, waiting[:, None])),
-            tokens_per_s_per_gpu=np.asarray(per_gpu),
-            ttft_s=None if prompt is None else prompt.first_token_s,
-            **self._times,
+            tpot_s=np.asarray(laws.tpot(round_s, accepted, self.waiting_s[:, None])),
+            tokens_per_s_per_gpu=np.asarray(rate),
+            **self.of_curve,
         )
-
-    @functools.cached_property
-    def _prompt(self) -> Prompt | None:
-        return prompt_cost(self.setup, self.batches)
-
-    @functools.cached_property
-    def _prefill_s(self) -> Array:
-        """Prefill charged to each output token, [nB]. [s]"""
-        return np.zeros_like(self.batches) if self._prompt is None else self._prompt.per_token_s()
-
-    @functools.cached_property
-    def _tier(self) -> NDArray[np.object_]:
-        components = self.baseline.components, self.whole_round.components
-        return tiers_of(self.setup, *components, self.batches, self.step_tokens)
-
-    @functools.cached_property
-    def _plain_draws_s(self) -> Array:
-        """Plain step under each draw, [draws, nB]. [s]"""
-        if self.draws is None:
-            return self.baseline.total_s[None]
-        return self.baseline.drawn(self.setup, self.draws)
-
-    @functools.cached_property
-    def _round_draws_s(self) -> Array:
-        """Round under each draw, [draws, nB, nK]. [s]"""
-        assert self.draws is not None
-        return self.whole_round.drawn(self.setup, self.draws)
-
-    @functools.cached_property
-    def _wobble(self) -> Array:
-        """Factor of what the components do not explain under each draw, [draws, nB, nK]. [-]"""
-        assert self.draws is not None
-        scatter = self.setup.costs.scatter_log_sd
-        beyond = beyond_log_sd(self.step_tokens)
-        if scatter is None:
-            # Independent of each other: long steps are the kernels' extrapolation, drift is between
-            # laboratories.
-            scatter = SHARED_LOG_SD
-            beyond = np.hypot(beyond, drift(self.batches)[:, None])
-        return sampled_wobble(self.draws, scatter, beyond, self.drafts)
 
     def _samples(self, acceptance: Acceptance, draws: Draws) -> Array:
         """Speedup under each draw, [draws, nB, nK]; 1 at K = 0."""
@@ -524,35 +519,57 @@ class Rounds:
         lengths = draw_acceptance(
             acceptance.low[k], acceptance.accepted_length[k], acceptance.high[k], draws
         )
-        plain_column = self._plain_draws_s[:, :, None]
-        prefill = 0.0 if self._prompt is None else self._prefill_s[:, None]
-        samples = speedup(lengths[:, None, :], plain_column, self._round_draws_s, prefill)
-        samples *= self._wobble
+        prefill_s = self.of_curve["prefill_s"]
+        accepted = lengths.T[..., None]
+        if prefill_s.any():
+            plain_s = self.plain_draws_s
+            samples = speedup(accepted, plain_s, self.round_draws_s, prefill_s) * self.wobble
+        else:
+            samples = accepted * self._of_one_token
         # Plain decoding over itself: no error can move it.
-        samples[..., k == 0] = 1.0
-        return samples
+        samples[k == 0] = 1.0
+        return np.moveaxis(samples, 0, -1)
 
     @functools.cached_property
-    def _times(self) -> dict[str, Any]:
-        """Fields of a `Curve` that are those of its two times."""
-        ran = self.whole_round.run.ran
-        shape = self.whole_round.total_s.shape
-        pass_s = self.whole_round.pass_s
-        plain_s = self.baseline.total_s
-        times = {
-            "plain_step_s": plain_s,
-            "verify_step_s": pass_s,
-            "round_s": self.whole_round.total_s,
-            "verify_ratio": np.asarray(laws.verification_ratio(pass_s, plain_s[:, None])),
-            "touched_plain": self.baseline.run.touched,
-            "touched_verify": np.broadcast_to(self.whole_round.run.touched, shape),
-            "plain_components": self.baseline.components,
-            "round_components": self.whole_round.components,
-        }
-        if ran is None:
-            return times
-        eager = np.broadcast_to(ran.eager, shape)
-        return times | {"eager": eager, "padding": np.broadcast_to(ran.padding, shape)}
+    def _of_one_token(self) -> Array:
+        """Speedup under each draw were one token accepted, to which it is proportional without
+        prompts, [nK, draws, nB]. [-]"""
+        return speedup(1.0, self.plain_draws_s, self.round_draws_s) * self.wobble
+
+
+def _wobble(
+    setup: Setup, draws: Draws, batch: Array, step_tokens: Array, k: NDArray[np.int64]
+) -> Array:
+    """Factor on a speedup of what no component explains, under each draw, [nK, draws, nB]. [-]"""
+    scatter = setup.costs.scatter_log_sd
+    beyond = beyond_log_sd(step_tokens)
+    if scatter is None:
+        # Independent of each other: long steps are the kernels' extrapolation, drift is between
+        # laboratories.
+        scatter = SHARED_LOG_SD
+        beyond = np.hypot(beyond, drift(batch)[:, None])
+    return sampled_wobble(draws, scatter, beyond, k)
+
+
+def _times(baseline: _Timed, whole_round: _Timed) -> dict[str, Any]:
+    """Fields of a `Curve` that are those of its two times."""
+    ran = whole_round.run.ran
+    shape = whole_round.total_s.shape
+    pass_s = whole_round.pass_s
+    times = {
+        "plain_step_s": baseline.total_s,
+        "verify_step_s": pass_s,
+        "round_s": whole_round.total_s,
+        "verify_ratio": np.asarray(laws.verification_ratio(pass_s, baseline.total_s[:, None])),
+        "touched_plain": baseline.run.touched,
+        "touched_verify": np.broadcast_to(whole_round.run.touched, shape),
+        "plain_components": baseline.components,
+        "round_components": whole_round.components,
+    }
+    if ran is None:
+        return times
+    eager = np.broadcast_to(ran.eager, shape)
+    return times | {"eager": eager, "padding": np.broadcast_to(ran.padding, shape)}
 
 
 def _baseline_and_round(
@@ -702,11 +719,10 @@ def _launched_apart(setup: Setup, components: Mapping[str, Array], ran: Ran) -> 
 
 
 def _drawn(setup: Setup, components: Mapping[str, Array], draws: Draws, run: _Pass) -> Array:
-    """Total time under each draw, [draws, ...]; launches without a graph wait for the drawn
+    """Total time under each draw, batches last; launches without a graph wait for the drawn
     kernels. [s]"""
-    low = run.routed_low
-    high = run.routed_high
-    rest = {name: time for name, time in components.items() if name != "eager"}
+    low, high = (None if end is None else end.T for end in (run.routed_low, run.routed_high))
+    rest = {name: time.T for name, time in components.items() if name != "eager"}
     total = draw_total(rest, draws, low, high)
     if run.ran is None or not run.ran.eager.any():
         return total
@@ -715,12 +731,8 @@ def _drawn(setup: Setup, components: Mapping[str, Array], draws: Draws, run: _Pa
     factor = draws.factor["eager"].reshape(-1, *(1,) * (total.ndim - 1))
     e = factor * setup.costs.eager_per_layer_s
     layers = n_layers(setup.architecture)
-    return np.asarray(
-        total
-        + np.where(
-            run.ran.eager, laws.eager_wait(e, layers, draw_total(device, draws, low, high)), 0.0
-        )
-    )
+    waits_s = laws.eager_wait(e, layers, draw_total(device, draws, low, high))
+    return np.asarray(total + np.where(run.ran.eager.T, waits_s, 0.0))
 
 
 @dataclass(frozen=True)

@@ -299,7 +299,7 @@ def test_a_fault_of_ours_is_no_reason_in_a_row(monkeypatch: pytest.MonkeyPatch) 
     def fails(*_: object) -> None:
         raise ValueError("ours")
 
-    monkeypatch.setattr("advisor.answers.explore.cells.curve_for", fails)
+    monkeypatch.setattr("advisor.answers.explore.cells.rounds_for", fails)
     with pytest.raises(ValueError, match="ours"):
         sweep_rows([{"acceptance": "2.4@3"}], (1,))
 

@@ -251,10 +251,10 @@ def test_what_is_unexplained_is_common_to_all_k_but_for_a_fiftieth_of_each_own()
     common = np.sqrt([0.29**2 - 0.02**2, 0.29**2 - 0.02**2 + 0.21**2])
     k = np.array([1, 5])
     found = wobble(draws(1, residual_z=np.array([2.0])), 0.29, beyond, k)
-    assert np.log(found[0, 0]) == pytest.approx(2.0 * common)
+    assert np.log(found[:, 0, 0]) == pytest.approx(2.0 * common)
     per_k = np.zeros((1, MAX_DRAFT + 1))
     per_k[0, 5] = -3.0
-    assert np.log(wobble(draws(1, per_k_z=per_k), 0.29, beyond, k)[0, 0]) == pytest.approx(
+    assert np.log(wobble(draws(1, per_k_z=per_k), 0.29, beyond, k)[:, 0, 0]) == pytest.approx(
         [0.0, -0.06]
     )
     small = wobble(draws(1, residual_z=np.array([2.0])), 0.01, np.zeros((1, 1)), k[:1])

@@ -4,7 +4,7 @@ settings."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
@@ -196,35 +196,34 @@ def _of_one_server(together: Sequence[_Placed], batches: np.ndarray) -> dict[int
     if len(contexts) > 1:
         setup = replace(setup, contexts=np.repeat(contexts, len(grid)).astype(float))
     rounds = rounds_for(setup, np.tile(grid, len(contexts)))
-    by_lengths: dict[tuple[bytes, ...], list[_Placed]] = {}
-    for place, each in together:
-        lengths = each.acceptance.low, each.acceptance.accepted_length, each.acceptance.high
-        by_lengths.setdefault(tuple(map(np.ndarray.tobytes, lengths)), []).append((place, each))
+    asked = np.searchsorted(grid, batches)
+    on_schedule = np.searchsorted(grid, scheduled)
     answers: dict[int, _Answers] = {}
-    for placed in by_lengths.values():
-        curve = rounds.curve(placed[0][1].acceptance)
-        odds = draft_odds(curve.draws)
-        by_context: dict[int, list[_Placed]] = {}
-        for place, each in placed:
-            by_context.setdefault(each.scenario.context_tokens, []).append((place, each))
-        for context, here in by_context.items():
-            first = int(np.searchsorted(contexts, context)) * len(grid)
-            asked = first + np.searchsorted(grid, batches)
-            on_schedule = first + np.searchsorted(grid, scheduled)
-            values = values_of(curve.at(on_schedule), odds.at(on_schedule))
-            answers |= _of_one_curve(here, curve.at(asked), odds.at(asked), values)
+    # One context after another: what is computed of one stays near the processor.
+    for index, context in enumerate(contexts.tolist()):
+        here = rounds.at(slice(index * len(grid), (index + 1) * len(grid)))
+        by_length: dict[tuple[bytes, ...], list[_Placed]] = {}
+        for place, each in together:
+            if each.scenario.context_tokens == context:
+                lengths = each.acceptance.low, each.acceptance.accepted_length, each.acceptance.high
+                key = tuple(map(np.ndarray.tobytes, lengths))
+                by_length.setdefault(key, []).append((place, each))
+        for placed in by_length.values():
+            curve = here.curve(placed[0][1].acceptance)
+            odds = draft_odds(curve.draws)
+            values = values_of(curve, odds).at(on_schedule)
+            answers.update(_of_one_curve(placed, curve.at(asked), odds.at(asked), values))
     return answers
 
 
 def _of_one_curve(
     placed: Sequence[_Placed], curve: Curve, odds: Odds, values: KValues
-) -> dict[int, _Answers]:
+) -> Iterator[tuple[int, _Answers]]:
     """The answers of setups that differ in their limit alone, by place. `values`: on the batches of
     a schedule."""
     shape = len(curve.batches), len(curve.drafts)
     batches = curve.batches.astype(np.int64)
     predicted = _predicted(placed[0][1], curve, odds)
-    answers = {}
     for place, setup in placed:
         limited = setup.scenario.max_tpot_ms is not None
         alone = (
@@ -234,8 +233,7 @@ def _of_one_curve(
         predicted["recommended"] = curve.drafts == served[:, None]
         predicted["fits"] = (batches <= setup.memory.largest_batch)[:, None]
         settings = setup.scenario.model_dump(include=set(SETTINGS))
-        answers[place] = settings, _columns(batches, shape[1], predicted)
-    return answers
+        yield place, (settings, _columns(batches, shape[1], predicted))
 
 
 def _columns(
@@ -267,10 +265,9 @@ def _as_its_kind(name: str, value: Any) -> Any:
 def _predicted(setup: Setup, curve: Curve, odds: Odds) -> dict[str, Any]:
     """The answers of one curve whatever the limit and the memory, arrays that broadcast to [nB,
     nK]."""
-    columns = np.arange(len(curve.drafts))
     own_z = np.random.default_rng(_SEED).standard_normal(len(curve.draws))
     # What absolute times err by beyond their components is in their bands.
-    drawn = drawn_times(setup, curve, np.broadcast_to(columns, curve.speedup.shape), own_z)
+    drawn = drawn_times(setup, curve, None, own_z)
     rate = laws.tokens_per_s_per_gpu(curve.batches[:, None], drawn.token_s, setup.placement.gpus)
     tpot_columns = _banded("tpot{}_ms", curve.tpot_s * 1e3, drawn.tpot_s * 1e3)
     rate_columns = _banded("tokens_per_s_per_gpu{}", curve.tokens_per_s_per_gpu, np.asarray(rate))
