@@ -397,12 +397,10 @@ def validate(
     judged = rows.assign(measured=measured)[rows["absolute_percentage_error"].notna()]
     keys = [name for name in _SAME_GRID if name in judged.columns]
     regret, n_best_k = best_k_regret(judged, keys, _DRAWS, "draft_tokens_k")
-    with_laboratory = _by_laboratory(judged)
+    judged = _by_laboratory(judged)
     return Validation(
-        overall=judged_errors(judged),
-        by_laboratory=_errors_by(
-            with_laboratory, "laboratory" if "laboratory" in with_laboratory else "hardware_id"
-        ),
+        overall=_errors(judged),
+        by_laboratory=_errors_by(judged, "laboratory" if "laboratory" in judged else "hardware_id"),
         by_tier=_errors_by(judged, "predicted_tier"),
         by_acceptance=_errors_by(judged, "accepted_length_source"),
         best_k_regret=regret,
@@ -415,10 +413,12 @@ def validate(
 def judged_errors(judged: pd.DataFrame) -> Errors:
     """Errors of rows with measured and predicted speedups. Where rows name a source, every
     laboratory counts alike."""
-    with_laboratory = _by_laboratory(judged)
-    return errors_of(
-        with_laboratory, "predicted_speedup", "predicted_low", "predicted_high", "laboratory"
-    )
+    return _errors(_by_laboratory(judged))
+
+
+def _errors(judged: pd.DataFrame) -> Errors:
+    """`judged_errors` of rows with their laboratory."""
+    return errors_of(judged, "predicted_speedup", "predicted_low", "predicted_high", "laboratory")
 
 
 def _by_laboratory(judged: pd.DataFrame) -> pd.DataFrame:
@@ -429,7 +429,7 @@ def _by_laboratory(judged: pd.DataFrame) -> pd.DataFrame:
 
 
 def _errors_by(judged: pd.DataFrame, column: str) -> dict[str, Errors]:
-    return {str(key): judged_errors(group) for key, group in judged.groupby(column)}
+    return {str(key): _errors(group) for key, group in judged.groupby(column)}
 
 
 def _refusal(error: AdvisorError) -> tuple[Any, ...]:
