@@ -451,6 +451,8 @@ class _Timed:
         Batches last: numpy is several times quicker along them than along so short an axis as K.
         """
         total = _drawn(setup, self.by_model, draws, self.run)
+        if setup.sweep is None:
+            return total
         beside = {name: time.T for name, time in self.components.items() if name in BESIDE}
         if not beside:
             return np.asarray(total * self.factor.T)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.answers.best_k import recommended_drafts, within_limit
+from advisor.answers.best_k import IntArray, recommended_drafts, within_limit
 from advisor.answers.by_batch import served_drafts
 from advisor.answers.schedule import KValues, values_of
 from advisor.catalog.hardware import (
@@ -221,18 +221,33 @@ def _of_one_curve(
 ) -> Iterator[tuple[int, _Answers]]:
     """The answers of setups that differ in their limit alone, by place. `values`: on the batches of
     a schedule."""
+    setup = placed[0][1]
     shape = len(curve.batches), len(curve.drafts)
     batches = curve.batches.astype(np.int64)
-    predicted = _predicted(placed[0][1], curve, odds)
-    for place, setup in placed:
-        limited = setup.scenario.max_tpot_ms is not None
+    predicted = _predicted(setup, curve, odds)
+    predicted["fits"] = (batches <= setup.memory.largest_batch)[:, None]
+    # No K is slower at any batch of the schedule, the drafter kept or not.
+    slowest_ms = float(values.tpot_s.max() / values.idle.min()) * 1e3
+    is_covered = batches.max() <= values.batches[-1]
+
+    @cache
+    def served_within(limit_ms: float | None) -> IntArray:
+        limits = {"max_tpot_ms": limit_ms}
+        limited = replace(setup, scenario=setup.scenario.model_copy(update=limits))
+        within = within_limit(limited, curve)
         alone = (
-            recommended_drafts(setup, curve)[0] if limited else recommended(odds.loss, odds.noise)
+            recommended(odds.loss, odds.noise)
+            if within.all()
+            else recommended_drafts(limited, curve)[0]
         )
-        served = served_drafts(setup, batches, curve.drafts[alone], values)
+        return served_drafts(limited, batches, curve.drafts[alone], values)
+
+    for place, each in placed:
+        limit_ms = each.scenario.max_tpot_ms
+        holds = is_covered and limit_ms is not None and limit_ms > 1.001 * slowest_ms
+        served = served_within(None if holds else limit_ms)
         predicted["recommended"] = curve.drafts == served[:, None]
-        predicted["fits"] = (batches <= setup.memory.largest_batch)[:, None]
-        settings = setup.scenario.model_dump(include=set(SETTINGS))
+        settings = each.scenario.model_dump(include=set(SETTINGS))
         yield place, (settings, _columns(batches, shape[1], predicted))
 
 
