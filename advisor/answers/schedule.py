@@ -59,8 +59,8 @@ class KValues:
     tpot_s: Array
     """Time per output token, [nB, nK]. [s]"""
 
-    def at(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> KValues:
-        """The values at some of the batches, given by their places or a mask."""
+    def at(self, rows: NDArray[Any]) -> KValues:
+        """The values at some of the batches."""
         by_batch = {name: each[rows] for name, each in vars(self).items() if name != "drafts"}
         return replace(self, **by_batch)
 

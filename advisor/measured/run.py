@@ -157,7 +157,8 @@ def _curves_together(runs: Sequence[PredictedRun]) -> list[Curve] | list[Advisor
     except AdvisorError as error:
         return [error] * len(runs)
     return [
-        rounds.at(slice(row, row + 1)).curve(run.setup.acceptance) for row, run in enumerate(runs)
+        rounds.at(slice(row, row + 1), 1).curve(run.setup.acceptance)
+        for row, run in enumerate(runs)
     ]
 
 

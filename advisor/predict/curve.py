@@ -121,8 +121,8 @@ class Curve:
             )
         return int(indices[0])
 
-    def at(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Curve:
-        """The curve at some of its batches, given by their places or a mask."""
+    def at(self, rows: slice | NDArray[Any]) -> Curve:
+        """The curve at some of its batches."""
         by_draw = {name: getattr(self, name)[:, rows] for name in ("draws", "plain_draws_s")}
         of_all = {"drafts", "accepted_length", *by_draw}
         values = {name: value for name, value in vars(self).items() if name not in of_all}
@@ -148,11 +148,14 @@ class Curve:
         }
 
 
-def _rows(value: Any, rows: slice | NDArray[Any]) -> Any:
-    """Rows of an array, or of all arrays of a mapping; anything else as it is."""
+def _rows(value: Any, rows: slice | NDArray[Any], n_drafts: int | None = None) -> Any:
+    """Rows of an array, of its first so many K where it has them, or of all arrays of a mapping;
+    anything else as it is."""
     if isinstance(value, Mapping):
-        return {name: _rows(each, rows) for name, each in value.items()}
-    return value[rows] if isinstance(value, np.ndarray) else value
+        return {name: _rows(each, rows, n_drafts) for name, each in value.items()}
+    if not isinstance(value, np.ndarray):
+        return value
+    return value[rows] if value.ndim == 1 else value[rows, :n_drafts]
 
 
 @dataclass(frozen=True)
@@ -166,8 +169,8 @@ class Odds:
     """Standard error over the draws of what the loss exceeds the least one by; 0 for the least
     itself. [-]"""
 
-    def at(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Odds:
-        """Those at some of the batches, given by their places or a mask."""
+    def at(self, rows: slice | NDArray[Any]) -> Odds:
+        """Those at some of the batches."""
         return Odds(self.loss[rows], self.noise[rows])
 
 
@@ -480,11 +483,17 @@ class Rounds:
     of_curve: Mapping[str, Any]
     """Fields of a `Curve` that are the same for every accepted length."""
 
-    def at(self, rows: slice) -> Rounds:
-        """The rounds at some of the batches."""
-        names = ("plain_draws_s", "round_draws_s", "wobble", "waiting_s")
-        by_batch = {name: getattr(self, name)[..., rows] for name in names}
-        return replace(self, **by_batch, of_curve=_rows(self.of_curve, rows))
+    def at(self, rows: slice, n_drafts: int) -> Rounds:
+        """The rounds at some of the batches and the first so many K."""
+        return replace(
+            self,
+            drafts=self.drafts[:n_drafts],
+            plain_draws_s=self.plain_draws_s[:, rows],
+            round_draws_s=self.round_draws_s[:n_drafts, :, rows],
+            wobble=self.wobble[:n_drafts, :, rows],
+            waiting_s=self.waiting_s[rows],
+            of_curve=_rows(self.of_curve, rows, n_drafts),
+        )
 
     def curve(self, acceptance: Acceptance) -> Curve:
         """Speedup, times and bands where so many tokens of each round are accepted."""

@@ -34,6 +34,7 @@ from advisor.physics.notes import Note
 from advisor.predict.curve import (
     Curve,
     Odds,
+    Rounds,
     batches_with,
     curve_for,
     draft_odds,
@@ -152,7 +153,7 @@ _Answers = tuple[Mapping[str, Any], dict[str, np.ndarray]]
 
 
 def _answers(combinations: Sequence[dict[str, Any]], batches: np.ndarray) -> list[_Answers]:
-    """The answers of every combination; those that differ in context, accepted length and limit
+    """The answers of every combination; those that differ in context, K, accepted length and limit
     alone share their rounds."""
     answers_by_place: dict[int, _Answers] = {}
     alike: dict[Any, list[tuple[int, Setup]]] = {}
@@ -172,8 +173,9 @@ def _answers(combinations: Sequence[dict[str, Any]], batches: np.ndarray) -> lis
             }
             answers_by_place[place] = settings, _columns(batches, 1, nothing)
             continue
-        alone = has_lengths(setup) or setup.sweep is not None
-        varied = {"acceptance"} if alone else {"acceptance", "context_tokens"}
+        counted = setup.placement.balance is not None
+        alone = counted or has_lengths(setup) or setup.sweep is not None
+        varied = {"acceptance"} if alone else {"acceptance", "context_tokens", "k_max"}
         same = tuple(each for name, each in setup.scenario if name not in varied)
         key = same, id(setup.costs), id(setup.draft_costs)
         alike.setdefault(key, []).append((place, replace(setup, scenario=scenario)))
@@ -187,31 +189,38 @@ _Placed = tuple[int, Setup]
 
 
 def _of_one_server(together: Sequence[_Placed], batches: np.ndarray) -> dict[int, _Answers]:
-    """The answers of setups that differ in context, accepted length and limit alone, by place."""
-    setup = together[0][1]
+    """The answers of setups that differ in context, K, accepted length and limit alone, by
+    place."""
+    setup = max((each for _, each in together), key=lambda each: each.longest_step)
     contexts = np.unique([each.scenario.context_tokens for _, each in together])
-    # The K that is served follows from all batches of a schedule.
-    scheduled = batches_with(*graph_edges(setup))
-    grid = np.union1d(scheduled, batches)
+    # The K that is served follows from all batches of a schedule. Those asked about come first.
+    more = np.setdiff1d(batches_with(*graph_edges(setup)), batches)
+    grid = np.concatenate([batches, more])
     if len(contexts) > 1:
         setup = replace(setup, contexts=np.repeat(contexts, len(grid)).astype(float))
     rounds = rounds_for(setup, np.tile(grid, len(contexts)))
-    asked = np.searchsorted(grid, batches)
-    on_schedule = np.searchsorted(grid, scheduled)
+    order = np.argsort(grid)
+    asked = slice(0, len(batches))
     answers: dict[int, _Answers] = {}
     # One context after another: what is computed of one stays near the processor.
     for index, context in enumerate(contexts.tolist()):
-        here = rounds.at(slice(index * len(grid), (index + 1) * len(grid)))
-        by_length: dict[tuple[bytes, ...], list[_Placed]] = {}
+        rows = slice(index * len(grid), (index + 1) * len(grid))
+        to_length: dict[int, Rounds] = {}
+        by_lengths: dict[tuple[bytes, ...], list[_Placed]] = {}
         for place, each in together:
             if each.scenario.context_tokens == context:
                 lengths = each.acceptance.low, each.acceptance.accepted_length, each.acceptance.high
                 key = tuple(map(np.ndarray.tobytes, lengths))
-                by_length.setdefault(key, []).append((place, each))
-        for placed in by_length.values():
-            curve = here.curve(placed[0][1].acceptance)
+                by_lengths.setdefault(key, []).append((place, each))
+        for placed in by_lengths.values():
+            own = placed[0][1]
+            longest = own.longest_step
+            if longest not in to_length:
+                to_length[longest] = rounds.at(rows, longest)
+            curve = to_length[longest].curve(own.acceptance)
             odds = draft_odds(curve.draws)
-            values = values_of(curve, odds).at(on_schedule)
+            scheduled = order[np.searchsorted(grid, batches_with(*graph_edges(own)), sorter=order)]
+            values = values_of(curve, odds).at(scheduled)
             answers.update(_of_one_curve(placed, curve.at(asked), odds.at(asked), values))
     return answers
 
