@@ -284,9 +284,7 @@ def recommended_drafts(setup: Setup, curve: Curve) -> tuple[NDArray[np.int64], O
 def recommended_draft(setup: Setup, curve: Curve, row: int) -> int:
     """Index, along the curve's drafts, of the K recommended at its batch `row`. The rule of
     `draft_rows`."""
-    within = within_limit(setup, curve)[row]
-    odds = draft_odds(curve.draws[:, row], within)
-    return int(recommended(odds.loss, odds.noise, within))
+    return int(recommended_drafts(setup, curve.at(slice(row, row + 1)))[0][0])
 
 
 def meets_limit(setup: Setup, curve: Curve, row: int) -> bool:

@@ -500,9 +500,10 @@ class Rounds:
         setup = self.setup
         k = self.drafts
         accepted = acceptance.accepted_length[k]
-        plain_s, round_s, prefill_s, batches = (
-            self.of_curve[name] for name in ("plain_step_s", "round_s", "prefill_s", "batches")
-        )
+        plain_s = self.of_curve["plain_step_s"]
+        round_s = self.of_curve["round_s"]
+        prefill_s = self.of_curve["prefill_s"]
+        batches = self.of_curve["batches"]
         central = speedup(accepted, plain_s[:, None], round_s, prefill_s[:, None])
         samples = central[None] if self.draws is None else self._samples(acceptance, self.draws)
         low, high = _range(setup, central, samples, k)
@@ -732,7 +733,8 @@ def _launched_apart(setup: Setup, components: Mapping[str, Array], ran: Ran) -> 
 def _drawn(setup: Setup, components: Mapping[str, Array], draws: Draws, run: _Pass) -> Array:
     """Total time under each draw, batches last; launches without a graph wait for the drawn
     kernels. [s]"""
-    low, high = (None if end is None else end.T for end in (run.routed_low, run.routed_high))
+    low = None if run.routed_low is None else run.routed_low.T
+    high = None if run.routed_high is None else run.routed_high.T
     rest = {name: time.T for name, time in components.items() if name != "eager"}
     total = draw_total(rest, draws, low, high)
     if run.ran is None or not run.ran.eager.any():

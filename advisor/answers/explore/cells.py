@@ -200,7 +200,7 @@ def _of_one_server(together: Sequence[_Placed], batches: np.ndarray) -> dict[int
         setup = replace(setup, contexts=np.repeat(contexts, len(grid)).astype(float))
     rounds = rounds_for(setup, np.tile(grid, len(contexts)))
     order = np.argsort(grid)
-    asked = slice(0, len(batches))
+    first = slice(0, len(batches))
     answers: dict[int, _Answers] = {}
     # One context after another: what is computed of one stays near the processor.
     for index, context in enumerate(contexts.tolist()):
@@ -213,15 +213,17 @@ def _of_one_server(together: Sequence[_Placed], batches: np.ndarray) -> dict[int
                 key = tuple(map(np.ndarray.tobytes, lengths))
                 by_lengths.setdefault(key, []).append((place, each))
         for placed in by_lengths.values():
-            own = placed[0][1]
-            longest = own.longest_step
+            setup = placed[0][1]
+            longest = setup.longest_step
             if longest not in to_length:
                 to_length[longest] = rounds.at(rows, longest)
-            curve = to_length[longest].curve(own.acceptance)
+            curve = to_length[longest].curve(setup.acceptance)
             odds = draft_odds(curve.draws)
-            scheduled = order[np.searchsorted(grid, batches_with(*graph_edges(own)), sorter=order)]
+            scheduled = order[
+                np.searchsorted(grid, batches_with(*graph_edges(setup)), sorter=order)
+            ]
             values = values_of(curve, odds).at(scheduled)
-            answers.update(_of_one_curve(placed, curve.at(asked), odds.at(asked), values))
+            answers.update(_of_one_curve(placed, curve.at(first), odds.at(first), values))
     return answers
 
 
