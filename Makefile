@@ -113,10 +113,10 @@ $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; run: make PYTHON=python3.11 ...")'
 	$(PYTHON) -m venv $(VENV)
 
-# Live profiling alone needs torch (0.75 GB): `make test` and `make profiling` bring it.
+# Live profiling alone needs torch (0.75 GB) and `explore --dask` alone dask: `make test` and `make profiling` bring them.
 $(VENV)/.run-ready: requirements.txt | $(BIN)/python
 	@echo 'Installing the packages of the app, once: a minute or two ...'
-	grep -v '^torch==' requirements.txt > $(VENV)/requirements-run.txt
+	grep -Ev '^(torch|dask|distributed)==' requirements.txt > $(VENV)/requirements-run.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $(VENV)/requirements-run.txt
 	touch $@
 

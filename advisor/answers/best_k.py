@@ -17,7 +17,15 @@ from advisor.catalog.engines import engine_ids, load_engine
 from advisor.physics.acceptance import speedup
 from advisor.physics.bands import PER_K_LOG_SD
 from advisor.physics.notes import Note
-from advisor.predict.curve import Curve, Odds, curve_for, draft_odds, excess_loss, recommended
+from advisor.predict.curve import (
+    Curve,
+    Odds,
+    curve_for,
+    draft_odds,
+    excess_loss,
+    recommended,
+    share_fastest,
+)
 from advisor.predict.load import load_setup
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError, Array, Tier
@@ -243,6 +251,7 @@ def draft_rows(setup: Setup, curve: Curve, row: int) -> tuple[DraftRow, ...]:
     """
     within = within_limit(setup, curve)[row]
     odds = draft_odds(curve.draws[:, row], within)
+    p_best = share_fastest(curve.draws[:, row])
     equal = excess_loss(odds.loss, odds.noise, within) == 0.0
     chosen = int(recommended(odds.loss, odds.noise, within))
     return tuple(
@@ -253,7 +262,7 @@ def draft_rows(setup: Setup, curve: Curve, row: int) -> tuple[DraftRow, ...]:
             speedup_high=float(curve.high[row, i]),
             tpot_s=float(curve.tpot_s[row, i]),
             tokens_per_s_per_gpu=float(curve.tokens_per_s_per_gpu[row, i]),
-            p_best=float(odds.p_best[i]),
+            p_best=float(p_best[i]),
             p_gain=float(curve.p_gain[row, i]),
             expected_loss=float(odds.loss[i]),
             as_good=bool(equal[i]),
@@ -275,9 +284,7 @@ def recommended_drafts(setup: Setup, curve: Curve) -> tuple[NDArray[np.int64], O
 def recommended_draft(setup: Setup, curve: Curve, row: int) -> int:
     """Index, along the curve's drafts, of the K recommended at its batch `row`. The rule of
     `draft_rows`."""
-    within = within_limit(setup, curve)[row]
-    odds = draft_odds(curve.draws[:, row], within)
-    return int(recommended(odds.loss, odds.noise, within))
+    return int(recommended_drafts(setup, curve.at(slice(row, row + 1)))[0][0])
 
 
 def meets_limit(setup: Setup, curve: Curve, row: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -189,11 +189,12 @@ class RuntimeSchedule:
         return (Note.of(self.fixed_k, **facts),) if k else ()
 
 
-def _beyond_schedule(batch: float) -> list[int]:
+@lru_cache(maxsize=1024)
+def _beyond_schedule(batch: float) -> tuple[int, ...]:
     """Doublings of the last of SCHEDULE_BATCHES up to the first that holds a batch. [-]"""
     last = SCHEDULE_BATCHES[-1]
     doublings = np.arange(1, np.ceil(np.log2(batch / last)) + 1)
-    return np.minimum(last * 2.0**doublings, MAX_BATCH).astype(int).tolist()
+    return tuple(np.minimum(last * 2.0**doublings, MAX_BATCH).astype(int).tolist())
 
 
 def schedule_values(setup: Setup, curve: Curve) -> KValues:
@@ -203,7 +204,7 @@ def schedule_values(setup: Setup, curve: Curve) -> KValues:
     grid = np.unique([*fixed, *_beyond_schedule(end), *graph_edges(setup)])
     known = np.isin(curve.batches, grid)
     if np.count_nonzero(known) == len(grid):
-        return values_of(curve, known)
+        return values_of(curve.at(known))
     return values_of(curve_for(setup, grid, curve.drafts))
 
 

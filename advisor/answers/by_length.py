@@ -26,7 +26,7 @@ from advisor.answers.by_batch import served_ranges, table_of
 from advisor.answers.schedule import KValues, WholeBatches, one_k_is_enough, values_of
 from advisor.answers.summary import stated_k
 from advisor.physics.acceptance import parse_acceptance
-from advisor.predict.curve import Curve, Odds, chance_of_gain, draft_odds
+from advisor.predict.curve import Curve, Odds, chance_of_gain, draft_odds, share_fastest
 from advisor.prediction import Array
 
 LENGTH_STEP = 0.1
@@ -43,12 +43,14 @@ class AtLength:
     curve: Curve
     """Without its draws, of which many would be kept."""
     odds: Odds
-    """Loss and chances of each K among all, [nB, nK]."""
+    """Loss of each K among all, [nB, nK]."""
+    best_share: Array
+    """Share of draws in which each K is the fastest, [nB, nK]. [-]"""
 
     @cached_property
     def values(self) -> KValues:
         """Values of each K on the batches that decide the schedule."""
-        return values_of(self.curve, self.advice.on_schedule, self.odds)
+        return values_of(self.curve, self.odds).at(self.advice.on_schedule)
 
     @cached_property
     def table(self) -> WholeBatches:
@@ -130,7 +132,7 @@ def _at_length(advice: Advice, length: float) -> AtLength:
         draws=draws[:0],
         tpot_s=curve.tpot_s / factor,
     )
-    return AtLength(advice, scaled, draft_odds(draws))
+    return AtLength(advice, scaled, draft_odds(draws), share_fastest(draws))
 
 
 @dataclass(frozen=True)

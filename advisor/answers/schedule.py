@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -59,31 +59,26 @@ class KValues:
     tpot_s: Array
     """Time per output token, [nB, nK]. [s]"""
 
+    def at(self, rows: NDArray[Any]) -> KValues:
+        """The values at some of the batches."""
+        by_batch = {name: each[rows] for name, each in vars(self).items() if name != "drafts"}
+        return replace(self, **by_batch)
 
-def values_of(
-    curve: Curve, kept: NDArray[np.bool_] | None = None, odds: Odds | None = None
-) -> KValues:
+
+def values_of(curve: Curve, odds: Odds | None = None) -> KValues:
     """Values of each K of a curve by batch, as a schedule needs them.
 
-    kept : which of its batches, [nB]; None: all. odds : those of all its batches among all K, where
-        they are at hand.
+    odds : those of its batches among all K, where they are at hand.
     """
-    rows = np.ones(curve.batches.shape, bool) if kept is None else kept
-    if odds is None:
-        few = draft_odds(curve.draws[:, rows])
-        loss = few.loss
-        noise = few.noise
-    else:
-        loss = odds.loss[rows]
-        noise = odds.noise[rows]
+    odds = odds or draft_odds(curve.draws)
     return KValues(
-        curve.batches[rows],
+        curve.batches,
         curve.drafts,
-        curve.speedup[rows],
-        loss,
-        noise,
-        idle_speedup(curve)[rows],
-        curve.tpot_s[rows],
+        curve.speedup,
+        odds.loss,
+        odds.noise,
+        idle_speedup(curve),
+        curve.tpot_s,
     )
 
 
@@ -285,19 +280,21 @@ def _cheapest(excess: Array, weight: Array, allowed: NDArray[np.bool_]) -> NDArr
 def _turns(cost: Array) -> NDArray[np.int64]:
     """Where the order of the columns of [n, nK] changes, from 0 on. The cheapest path switches
     nowhere else: moving a switch along rows of one order only gains until the order changes."""
-    below: NDArray[np.bool_] = cost[:, :, None] < cost[:, None, :]
-    changes = np.any(below[1:] != below[:-1], axis=(1, 2))
+    by_column = cost.T
+    below: NDArray[np.bool_] = by_column[:, None] < by_column
+    changes = np.any(below[..., 1:] != below[..., :-1], axis=(0, 1))
     return np.concatenate([[0], 1 + np.flatnonzero(changes)])
 
 
 def _undominated(cost: Array) -> NDArray[np.int64]:
     """Columns of [n, nK] that no other is as cheap as everywhere: no shortest path takes the
     rest."""
-    lower = cost[:, :, None]
-    at_most: NDArray[np.bool_] = np.all(lower <= cost[:, None, :], axis=0)
-    below: NDArray[np.bool_] = np.any(lower < cost[:, None, :], axis=0)
+    by_column = np.ascontiguousarray(cost.T)
+    lower = by_column[:, None]
+    at_most: NDArray[np.bool_] = np.all(lower <= by_column, axis=-1)
+    below: NDArray[np.bool_] = np.any(lower < by_column, axis=-1)
     # Of columns that are alike everywhere the first stays.
-    place = np.arange(cost.shape[1])
+    place = np.arange(len(by_column))
     beaten: NDArray[np.bool_] = at_most & (below | (place[:, None] < place))
     return np.flatnonzero(~np.any(beaten, axis=0))
 
@@ -323,13 +320,20 @@ def _blocks(excess: Array, allowed: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Where blocks of batches that share one K start: single batches up to _SINGLE, then 256 to a
     doubling, and none across a change of what is allowed or ruled out."""
     n = len(excess)
-    ruled = np.concatenate([allowed, np.isinf(excess)], axis=1).astype(np.int8)
+    ruled = np.concatenate([allowed, np.isinf(excess)], axis=1)
     # A block across a border would give a K to batches that the limit forbids it.
-    changes = 1 + np.flatnonzero(np.abs(np.diff(ruled, axis=0)).any(axis=1))
+    changes = 1 + np.flatnonzero((ruled[1:] != ruled[:-1]).any(axis=1))
+    starts = _widening(n)
+    return np.union1d(starts, changes) if changes.size else starts
+
+
+@lru_cache(maxsize=64)
+def _widening(n: int) -> NDArray[np.int64]:
+    """Starts of blocks of up to n batches where nothing is ruled out."""
     # Neighbouring large batches hardly differ: 256 blocks to a doubling keep the path exact enough
     # and short.
     wide = _SINGLE * 2.0 ** (np.arange(256 * max(0, int(np.ceil(np.log2(n / _SINGLE))))) / 256)
-    starts = np.unique(np.concatenate([np.arange(min(n, _SINGLE)), wide.astype(np.int64), changes]))
+    starts = np.unique(np.concatenate([np.arange(min(n, _SINGLE)), wide.astype(np.int64)]))
     return starts[starts < n]
 
 

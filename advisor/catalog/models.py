@@ -364,6 +364,7 @@ def family_of(model_id: str) -> str:
     return letters[0] if letters else model_id
 
 
+@functools.lru_cache(maxsize=64)
 def model_profile(model_id: str) -> ModelProfile:
     """The shipped profile of one model. Raises AdvisorError for an unknown id, naming close ones,
     or damage."""

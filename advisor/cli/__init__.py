@@ -115,6 +115,7 @@ _EXTRAS = dict.fromkeys(("pandas", "prometheus_client", "pyarrow", "scipy"), "da
 _EXTRAS |= dict.fromkeys(("duckdb", "filelock", "platformdirs"), "store")
 _EXTRAS |= dict.fromkeys(("jinja2", "matplotlib", "typst"), "report")
 _EXTRAS |= dict.fromkeys(("plotly", "rich", "streamlit"), "app") | {"torch": "profile"}
+_EXTRAS |= {"distributed": "cluster"}
 """Extra of pyproject.toml that brings a package, by the name that is imported."""
 _SHORT_OF_MEMORY = re.compile(
     r"cannot allocate|out of memory|map segment|start new thread|bad_alloc", re.IGNORECASE

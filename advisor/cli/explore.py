@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
     from advisor.answers.explore.leaderboard import Standing
 
-_GRID = frozenset({"vary", "plan", "output", "workers", "dry_run"})
+_GRID = frozenset({"vary", "plan", "output", "workers", "dask", "dry_run"})
 _SIZES = ("min_total_params", "max_total_params", "min_active_params", "max_active_params")
 _SCORES = ("scores", "quality", "min_quality", "where")
 _LOAD = ("users", "histogram", "by", "usd_per_hour", "whole_machine", "expert_parallel_too", "top")
@@ -102,6 +102,9 @@ class _ExploreCommand(asked.ScenarioCommand):
     show_default=True,
     type=click.IntRange(1, 1024),
     help="Worker processes.",
+)
+@click.option(
+    "--dask", metavar="ADDRESS", help="Compute on the workers of this Dask scheduler instead."
 )
 @click.option("--dry-run", is_flag=True, help="Print the number of scenarios and compute nothing.")
 @click.option(
@@ -419,7 +422,8 @@ def _to_files(plan: SweepPlan, options: Mapping[str, Any], as_json: bool) -> Non
         return
     from advisor.answers.explore.sweep_files import run_sweep  # Parquet is slow to load
 
-    done = run_sweep(plan, options["output"], options["workers"], out.progress("computing"))
+    show = out.progress("computing")
+    done = run_sweep(plan, options["output"], options["workers"], show, options["dask"])
     if as_json:
         out.print_json(
             {

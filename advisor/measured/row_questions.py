@@ -34,7 +34,7 @@ from advisor.physics.architecture import WeightDtype
 from advisor.physics.components import COMPONENTS
 from advisor.physics.hardware import hardware_ids, load_hardware
 from advisor.predict.curve import curve_for
-from advisor.predict.load import load_setup, with_costs
+from advisor.predict.load import priced_setup, with_costs
 from advisor.predict.scenario import UNNAMED_MODEL, Scenario, build_scenario
 from advisor.predict.scenario_fields import (
     DEFAULT_CONTEXT_TOKENS,
@@ -117,7 +117,7 @@ class RowQuestion:
         # record.
         share = one_gpu_share(self.engine_class)
         return self._with(
-            load_setup(self.scenario, borrowed_acceptance=self.borrowed), host_one_gpu_share=share
+            priced_setup(self.scenario, borrowed_acceptance=self.borrowed), host_one_gpu_share=share
         )
 
     def built(self, setup: Setup, without: str = "") -> Setup:
@@ -213,7 +213,9 @@ def until_last(scenario: Scenario, n_draft: int) -> str:
     """Accepted length of a scenario, as X@K, that counts where a batch waits for its slowest
     sequence."""
     length = float(parse_acceptance(scenario.acceptance, n_draft).accepted_length[n_draft])
-    curve = curve_for(load_setup(scenario), [1, scenario.batch_size], [n_draft], central_only=True)
+    curve = curve_for(
+        priced_setup(scenario), [1, scenario.batch_size], [n_draft], central_only=True
+    )
     kernels = np.sum(
         [time[:, 0] for name, time in curve.round_components.items() if name in _KERNELS], axis=0
     )

@@ -10,11 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from advisor.measured.row_questions import RowQuestion, check_tokens_in_step, question_of
-from advisor.predict.curve import Curve, curve_for
+from advisor.predict.curve import Curve, curve_for, rounds_for
+from advisor.predict.prefill import has_lengths
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import MAX_BATCH
 from advisor.predict.setup import Setup
+from advisor.prediction import AdvisorError
 from advisor.text import number_of
 
 Facts = Mapping[str, Any]
@@ -108,6 +112,54 @@ class PredictedRun(AskedRun):
             drafts or [self.n_draft],
             self.question.verify_tokens,
         )
+
+
+_PRICED_APART = ("batch_size", "context_tokens", "k_max", "acceptance")
+"""Settings in which runs may differ that are priced together."""
+
+
+def curves_of(runs: Sequence[PredictedRun]) -> list[Curve | AdvisorError]:
+    """Prediction of each run at its own batch and K, or why there is none.
+
+    Runs that differ in batch, context and accepted length alone are priced together.
+    """
+    groups: dict[Any, list[list[int]]] = {}
+    for place, run in enumerate(runs):
+        scenario = run.setup.scenario
+        alone = has_lengths(run.setup) or run.setup.sweep is not None
+        same = tuple(value for name, value in scenario if name not in _PRICED_APART)
+        context = scenario.context_tokens if alone else None
+        question = run.question
+        key = same, context, run.n_draft, question.verify_tokens, question.counted
+        alike = groups.setdefault(key, [])
+        for group in alike:
+            first = runs[group[0]].setup
+            if (first.costs, first.draft_costs) == (run.setup.costs, run.setup.draft_costs):
+                group.append(place)
+                break
+        else:
+            alike.append([place])
+    curves: dict[int, Curve | AdvisorError] = {}
+    for group in (group for alike in groups.values() for group in alike):
+        together = [runs[place] for place in group]
+        curves |= zip(group, _curves_together(together), strict=True)
+    return [curves[place] for place in range(len(runs))]
+
+
+def _curves_together(runs: Sequence[PredictedRun]) -> list[Curve] | list[AdvisorError]:
+    """Curves of runs of one server and K, one batch each; of each the error where there is one."""
+    first = runs[0]
+    contexts = np.array([run.setup.scenario.context_tokens for run in runs], float)
+    setup = replace(first.setup, contexts=contexts if len(runs) > 1 else None)
+    batches = [run.batch_size for run in runs]
+    try:
+        rounds = rounds_for(setup, batches, [first.n_draft], first.question.verify_tokens)
+    except AdvisorError as error:
+        return [error] * len(runs)
+    return [
+        rounds.at(slice(row, row + 1), 1).curve(run.setup.acceptance)
+        for row, run in enumerate(runs)
+    ]
 
 
 def run_question(facts: Facts, other_models: bool = False) -> RowQuestion:

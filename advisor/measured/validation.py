@@ -29,11 +29,12 @@ from advisor.measured.observations import SOURCE_COLUMNS, laboratories_of, labor
 from advisor.measured.points import Point
 from advisor.measured.refit_result import Errors, best_k_regret, errors_of
 from advisor.measured.row_questions import question_of
-from advisor.measured.run import PredictedRun
+from advisor.measured.run import PredictedRun, curves_of
 from advisor.physics import laws
 from advisor.physics.architecture import BYTES_PER_WEIGHT, Moe, effective_n_active, weight_bytes
 from advisor.physics.hardware import effective_bandwidth, effective_flops
 from advisor.physics.touched_experts import expected_experts
+from advisor.predict.curve import Curve
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError, Array
 from advisor.profiles import PROFILES, read_made
@@ -318,20 +319,24 @@ def predict_rows(
         raise AdvisorError(
             f"{_unread_text(unread)}the file lacks the columns {', '.join(missing)}; {expected}"
         )
-    answers: list[Any] = []
+    runs: list[PredictedRun | AdvisorError] = []
     for line, row in zip(frame.index, frame.to_dict("records"), strict=True):
         if on_progress is not None:
-            on_progress(len(answers) / len(frame))
+            on_progress(len(runs) / len(frame))
         try:
             if line in unread:
                 raise AdvisorError(unread[line])
             question = question_of(row, assume, other_models)
             without = laboratory_of_row(row) if held_out else ""
             setup = question.built(question.setup(), without)
-            answers.append(_answer(PredictedRun(row, question=question, setup=setup)))
+            runs.append(PredictedRun(row, question=question, setup=setup))
         except AdvisorError as error:
-            nothing = (None, None, None, None, f"not predicted: {error}", "none", None, None)
-            answers.append(nothing)
+            runs.append(error)
+    curves = iter(curves_of([run for run in runs if isinstance(run, PredictedRun)]))
+    answers = [
+        _refusal(run) if isinstance(run, AdvisorError) else _answer(run, next(curves))
+        for run in runs
+    ]
     added = pd.DataFrame(answers, columns=[*PREDICTED_COLUMNS, *_JUDGING])
     if not with_draws:
         added = added.drop(columns=list(_JUDGING))
@@ -392,12 +397,10 @@ def validate(
     judged = rows.assign(measured=measured)[rows["absolute_percentage_error"].notna()]
     keys = [name for name in _SAME_GRID if name in judged.columns]
     regret, n_best_k = best_k_regret(judged, keys, _DRAWS, "draft_tokens_k")
-    with_laboratory = _by_laboratory(judged)
+    judged = _by_laboratory(judged)
     return Validation(
-        overall=judged_errors(judged),
-        by_laboratory=_errors_by(
-            with_laboratory, "laboratory" if "laboratory" in with_laboratory else "hardware_id"
-        ),
+        overall=_errors(judged),
+        by_laboratory=_errors_by(judged, "laboratory" if "laboratory" in judged else "hardware_id"),
         by_tier=_errors_by(judged, "predicted_tier"),
         by_acceptance=_errors_by(judged, "accepted_length_source"),
         best_k_regret=regret,
@@ -410,10 +413,12 @@ def validate(
 def judged_errors(judged: pd.DataFrame) -> Errors:
     """Errors of rows with measured and predicted speedups. Where rows name a source, every
     laboratory counts alike."""
-    with_laboratory = _by_laboratory(judged)
-    return errors_of(
-        with_laboratory, "predicted_speedup", "predicted_low", "predicted_high", "laboratory"
-    )
+    return _errors(_by_laboratory(judged))
+
+
+def _errors(judged: pd.DataFrame) -> Errors:
+    """`judged_errors` of rows with their laboratory."""
+    return errors_of(judged, "predicted_speedup", "predicted_low", "predicted_high", "laboratory")
 
 
 def _by_laboratory(judged: pd.DataFrame) -> pd.DataFrame:
@@ -424,13 +429,18 @@ def _by_laboratory(judged: pd.DataFrame) -> pd.DataFrame:
 
 
 def _errors_by(judged: pd.DataFrame, column: str) -> dict[str, Errors]:
-    return {str(key): judged_errors(group) for key, group in judged.groupby(column)}
+    return {str(key): _errors(group) for key, group in judged.groupby(column)}
 
 
-def _answer(run: PredictedRun) -> tuple[Any, ...]:
+def _refusal(error: AdvisorError) -> tuple[Any, ...]:
+    return None, None, None, None, f"not predicted: {error}", "none", None, None
+
+
+def _answer(run: PredictedRun, curve: Curve | AdvisorError) -> tuple[Any, ...]:
+    if isinstance(curve, AdvisorError):
+        return _refusal(curve)
     question = run.question
     setup = run.setup
-    curve = run.curve()
     notes = [setup.costs.routed.because if setup.architecture.moe else "dense model"]
     if question.assumed:
         notes.append("assumed " + ", ".join(question.assumed))

@@ -50,10 +50,6 @@ _SLOW_LOG_SD = 0.2
 MOST_CHANCE = 0.95
 """Chance of a gain that is stated at most without rows of the user's own: stated certainty did not
 hold on laboratories nobody had seen. [-]"""
-_ONE_THREAD = 2**17
-"""Multiply-adds up to which OpenBLAS stays on one thread (its threshold is 2^18): the threads of a
-larger product spin while others want the processor, for threefold the processor time of a whole
-answer. [-]"""
 
 
 @dataclass(frozen=True)
@@ -206,8 +202,9 @@ def draw_total(
         ]
         # The preset's ends are 10 and 90 %: a normal draw reaches them at BAND_SIGMAS, to each side
         # on its own.
-        shift = up * (routed_high - routed) - down * (routed - routed_low)
-        total = total + np.maximum(shift, -0.9 * routed)
+        shift = up * (routed_high - routed)
+        shift -= down * (routed - routed_low)
+        total += np.maximum(shift, -0.9 * routed, out=shift)
     return np.asarray(total)
 
 
@@ -258,18 +255,19 @@ def drift(batch: Array) -> Array:
 
 
 def _weighted_sums(factors: Array, times: Array) -> Array:
-    """`factors` [draws, components] times `times` [components, points], a few draws at once,
-    [draws, points]."""
-    total = np.empty((len(factors), times.shape[1]))
-    rows = max(1, _ONE_THREAD // max(times.size, 1))
-    for first in range(0, len(factors), rows):
-        np.matmul(factors[first : first + rows], times, out=total[first : first + rows])
-    return total
+    """`factors` [draws, components] times `times` [components, points], [draws, points].
+
+    The components of a point are added one after another, whatever points stand beside it: a
+    product of matrices would round by its shape, and by the machine's library.
+    """
+    if times.shape[1] == 1:  # along one point numpy adds in another order
+        return _weighted_sums(factors, np.repeat(times, 2, axis=1))[:, :1]
+    return np.asarray(np.einsum("dc,cp->dp", factors, times))
 
 
 def wobble(draws: Draws, unexplained: float, beyond: Array, k: NDArray[np.int64]) -> Array:
-    """Factor on a speedup for errors that the components do not explain, under each draw [draws,
-    nB, nK]. [-]
+    """Factor on a speedup for errors that the components do not explain, under each draw, [nK,
+    draws, nB]. [-]
 
     unexplained: SHARED_LOG_SD, or the scatter of the user's own rows: log standard deviation. [-]
     beyond: the same of larger batches, and of steps longer than the measured ones, [nB, nK]. [-]
@@ -280,10 +278,9 @@ def wobble(draws: Draws, unexplained: float, beyond: Array, k: NDArray[np.int64]
     """
     # The common part cancels when two K are compared and the part by K does not: it says how well
     # one K is told from the next.
-    common = np.sqrt(max(unexplained**2 - PER_K_LOG_SD**2, 0.0) + np.square(beyond))
-    return np.asarray(
-        np.exp(draws.residual_z[:, None, None] * common + PER_K_LOG_SD * draws.per_k_z[:, None, k])
-    )
+    common = np.sqrt(max(unexplained**2 - PER_K_LOG_SD**2, 0.0) + np.square(beyond.T))
+    per_k = PER_K_LOG_SD * draws.per_k_z.T[k][..., None]
+    return np.asarray(np.exp(draws.residual_z[:, None] * common[:, None] + per_k))
 
 
 def draw_acceptance(low: Array, central: Array, high: Array, draws: Draws) -> Array:

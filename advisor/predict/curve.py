@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from advisor.catalog.engines import Ran
 from advisor.physics import laws
-from advisor.physics.acceptance import speedup
+from advisor.physics.acceptance import Acceptance, speedup
 from advisor.physics.bands import (
     SHARED_LOG_SD,
     Draws,
@@ -40,7 +40,7 @@ from advisor.physics.step import (
 )
 from advisor.predict.load import load_setup
 from advisor.predict.plain_sweep import HeldSweep, sweep_factors
-from advisor.predict.prefill import Prompt, prefill_shares_s, prompt_cost
+from advisor.predict.prefill import prefill_shares_s, prompt_cost
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import MAX_BATCH
 from advisor.predict.setup import End, Setup, context_beside, graphs_of_steps, touched_at_ends
@@ -121,6 +121,15 @@ class Curve:
             )
         return int(indices[0])
 
+    def at(self, rows: slice | NDArray[Any]) -> Curve:
+        """The curve at some of its batches."""
+        by_draw = {name: getattr(self, name)[:, rows] for name in ("draws", "plain_draws_s")}
+        of_all = {"drafts", "accepted_length", *by_draw}
+        values = {name: value for name, value in vars(self).items() if name not in of_all}
+        return replace(
+            self, **by_draw, **{name: _rows(each, rows) for name, each in values.items()}
+        )
+
     def tier_at(self, batch_size: float, n_draft: int) -> Tier:
         """Tier of one K at the batch looked at that lies nearest."""
         return Tier(
@@ -139,10 +148,19 @@ class Curve:
         }
 
 
+def _rows(value: Any, rows: slice | NDArray[Any], n_drafts: int | None = None) -> Any:
+    """Rows of an array, of its first so many K where it has them, or of all arrays of a mapping;
+    anything else as it is."""
+    if isinstance(value, Mapping):
+        return {name: _rows(each, rows, n_drafts) for name, each in value.items()}
+    if not isinstance(value, np.ndarray):
+        return value
+    return value[rows] if value.ndim == 1 else value[rows, :n_drafts]
+
+
 @dataclass(frozen=True)
 class Odds:
-    """Loss and chances of each draft length against the fastest of each draw, [..., nK], K
-    increasing."""
+    """Loss of each draft length against the fastest of each draw, [..., nK], K increasing."""
 
     loss: Array
     """Expected loss: share of the speedup given up against each draw's fastest K, mean over the
@@ -150,8 +168,20 @@ class Odds:
     noise: Array
     """Standard error over the draws of what the loss exceeds the least one by; 0 for the least
     itself. [-]"""
-    p_best: Array
-    """Share of draws in which this K is the fastest. [-]"""
+
+    def at(self, rows: slice | NDArray[Any]) -> Odds:
+        """Those at some of the batches."""
+        return Odds(self.loss[rows], self.noise[rows])
+
+
+def share_fastest(draws: ArrayLike) -> Array:
+    """Share of draws in which each K is the fastest, [..., nK]. [-]
+
+    draws: speedups, [draws, ..., nK]. [-]
+    Definition: as fast as the fastest but for rounding.
+    """
+    values = np.asarray(draws, float)
+    return np.asarray((values >= values.max(axis=-1, keepdims=True) - 1e-12).mean(axis=0))
 
 
 def draft_odds(draws: ArrayLike, allowed: ArrayLike | None = None) -> Odds:
@@ -177,7 +207,6 @@ def draft_odds(draws: ArrayLike, allowed: ArrayLike | None = None) -> Odds:
     return Odds(
         loss=loss,
         noise=np.moveaxis(np.sqrt(variance / n_draws), 0, -1),
-        p_best=np.moveaxis((values >= best - 1e-12).mean(axis=1), 0, -1),
     )
 
 
@@ -280,43 +309,58 @@ def curve_for(
 
     Raises AdvisorError for a batch below 1 or a K outside 0..k_max.
     """
+    return rounds_for(setup, batches, drafts, verify_tokens, draws, central_only).curve(
+        setup.acceptance
+    )
+
+
+def rounds_for(
+    setup: Setup,
+    batches: ArrayLike,
+    drafts: ArrayLike | None = None,
+    verify_tokens: int | None = None,
+    draws: Draws | None = None,
+    central_only: bool = False,
+) -> Rounds:
+    """Baseline steps and rounds of a setup, whatever is accepted. Arguments and errors as of
+    `curve.curve_for`."""
     batch, k = _axes(setup, batches, drafts)
     # A round of K = 0 is a plain step, whatever tree the others verify.
     verified = np.asarray(
         k + 1.0 if verify_tokens is None else np.where(k > 0, verify_tokens, 1), float
     )
     baseline, whole_round = _baseline_and_round(setup, batch, k, verified, central_only)
-    accepted = setup.acceptance.accepted_length[k]
     step_tokens = batch[:, None] * verified
     prompt = prompt_cost(setup, batch)
-    prefill = np.zeros_like(batch) if prompt is None else prompt.per_token_s()
-    baseline_s = baseline.total_s[:, None]
-    central = speedup(accepted, baseline_s, whole_round.total_s, prefill[:, None])
-    tier = tiers_of(setup, baseline.components, whole_round.components, batch, step_tokens)
-    plain_draws = baseline.total_s[None]
-    samples = central[None]
+    plain_draws_s = baseline.total_s[None]
+    round_draws_s = wobble = np.zeros((len(k), 0, len(batch)))
     if not central_only:
         # One set of draws for both times: an error that they share cancels in the speedup.
         draws = draws or make_draws(setup.costs)
-        plain_draws = baseline.drawn(setup, draws)
-        round_draws = whole_round.drawn(setup, draws)
-        samples = _samples(setup, draws, plain_draws, round_draws, batch, step_tokens, k, prefill)
-    low, high = _range(setup, central, samples, k)
-    return Curve(
-        batches=batch,
-        drafts=k,
-        speedup=central,
-        low=low,
-        high=high,
-        p_gain=chance_of_gain(setup, central, samples, k),
-        draws=samples,
-        plain_draws_s=plain_draws,
-        accepted_length=accepted,
-        tier=tier,
-        extrapolated=step_tokens > CALIBRATED_TOKENS,
-        prefill_s=prefill,
+        plain_draws_s = baseline.drawn(setup, draws)
+        round_draws_s = np.moveaxis(whole_round.drawn(setup, draws), 1, 0)
+        wobble = _wobble(setup, draws, batch, step_tokens, k)
+    prefill = np.zeros_like(batch) if prompt is None else prompt.per_token_s()
+    # A user's own prompt is over before the first token; throughput pays for it all the same
+    # (decision 0008).
+    waiting = prefill if prompt is None else prompt.per_token_s(others_only=True)
+    of_curve = {
+        "batches": batch,
+        "tier": tiers_of(setup, baseline.components, whole_round.components, batch, step_tokens),
+        "extrapolated": step_tokens > CALIBRATED_TOKENS,
+        "prefill_s": prefill,
+        "ttft_s": None if prompt is None else prompt.first_token_s,
         **_times(baseline, whole_round),
-        **_paces(setup, batch, whole_round.total_s, accepted, prefill, prompt),
+    }
+    return Rounds(
+        setup,
+        k,
+        None if central_only else draws,
+        plain_draws_s,
+        round_draws_s,
+        wobble,
+        waiting,
+        of_curve,
     )
 
 
@@ -368,29 +412,6 @@ def _axes(
     return batch, k
 
 
-def _paces(
-    setup: Setup,
-    batch: Array,
-    round_s: Array,
-    accepted: Array,
-    prefill: Array,
-    prompt: Prompt | None,
-) -> dict[str, Any]:
-    """What users and operators get of rounds [nB, nK]: `tpot_s`, `ttft_s` and throughput of a
-    `Curve`."""
-    # A user's own prompt is over before the first token; throughput pays for it all the same
-    # (decision 0008).
-    waiting = prefill if prompt is None else prompt.per_token_s(others_only=True)
-    each_s = laws.tpot(round_s, accepted, prefill[:, None])
-    return {
-        "tpot_s": np.asarray(laws.tpot(round_s, accepted, waiting[:, None])),
-        "tokens_per_s_per_gpu": np.asarray(
-            laws.tokens_per_s_per_gpu(batch[:, None], each_s, setup.placement.gpus)
-        ),
-        "ttft_s": None if prompt is None else prompt.first_token_s,
-    }
-
-
 PADDED = "padded"
 """Part of a recording: the rows that a captured graph computes beside those asked for."""
 
@@ -428,13 +449,118 @@ class _Timed:
         return np.asarray(self.run.step.total * self.factor + waiting + np.zeros_like(self.total_s))
 
     def drawn(self, setup: Setup, draws: Draws) -> Array:
-        """The whole time under each draw, [draws, ...]. [s]"""
+        """The whole time under each draw, [draws, nB] of steps and [draws, nK, nB] of rounds. [s]
+
+        Batches last: numpy is several times quicker along them than along so short an axis as K.
+        """
         total = _drawn(setup, self.by_model, draws, self.run)
-        beside = {name: time for name, time in self.components.items() if name in BESIDE}
+        if setup.sweep is None:
+            return total
+        beside = {name: time.T for name, time in self.components.items() if name in BESIDE}
         if not beside:
-            return np.asarray(total * self.factor)
+            return np.asarray(total * self.factor.T)
         beside_s = draw_total(beside, draws, None, None)
-        return np.asarray((total - beside_s) * self.factor + beside_s)
+        return np.asarray((total - beside_s) * self.factor.T + beside_s)
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """Baseline steps and rounds of a setup over batches [nB] and K [nK]: what no accepted length
+    changes."""
+
+    setup: Setup
+    drafts: NDArray[np.int64]
+    draws: Draws | None
+    """None: only the centre is wanted."""
+    plain_draws_s: Array
+    """Plain step under each draw, [draws, nB]. [s]"""
+    round_draws_s: Array
+    """Round under each draw, [nK, draws, nB]. [s]"""
+    wobble: Array
+    """Factor on the speedup of what no component explains, [nK, draws, nB]. [-]"""
+    waiting_s: Array
+    """Prefill of other prompts that a user waits for at each token, [nB]. [s]"""
+    of_curve: Mapping[str, Any]
+    """Fields of a `Curve` that are the same for every accepted length."""
+
+    def at(self, rows: slice, n_drafts: int) -> Rounds:
+        """The rounds at some of the batches and the first so many K."""
+        return replace(
+            self,
+            drafts=self.drafts[:n_drafts],
+            plain_draws_s=self.plain_draws_s[:, rows],
+            round_draws_s=self.round_draws_s[:n_drafts, :, rows],
+            wobble=self.wobble[:n_drafts, :, rows],
+            waiting_s=self.waiting_s[rows],
+            of_curve=_rows(self.of_curve, rows, n_drafts),
+        )
+
+    def curve(self, acceptance: Acceptance) -> Curve:
+        """Speedup, times and bands where so many tokens of each round are accepted."""
+        setup = self.setup
+        k = self.drafts
+        accepted = acceptance.accepted_length[k]
+        plain_s = self.of_curve["plain_step_s"]
+        round_s = self.of_curve["round_s"]
+        prefill_s = self.of_curve["prefill_s"]
+        batches = self.of_curve["batches"]
+        central = speedup(accepted, plain_s[:, None], round_s, prefill_s[:, None])
+        samples = central[None] if self.draws is None else self._samples(acceptance, self.draws)
+        low, high = _range(setup, central, samples, k)
+        each_s = laws.tpot(round_s, accepted, prefill_s[:, None])
+        rate = laws.tokens_per_s_per_gpu(batches[:, None], each_s, setup.placement.gpus)
+        return Curve(
+            drafts=k,
+            speedup=central,
+            low=low,
+            high=high,
+            p_gain=chance_of_gain(setup, central, samples, k),
+            draws=samples,
+            plain_draws_s=self.plain_draws_s,
+            accepted_length=accepted,
+            tpot_s=np.asarray(laws.tpot(round_s, accepted, self.waiting_s[:, None])),
+            tokens_per_s_per_gpu=np.asarray(rate),
+            **self.of_curve,
+        )
+
+    def _samples(self, acceptance: Acceptance, draws: Draws) -> Array:
+        """Speedup under each draw, [draws, nB, nK]; 1 at K = 0."""
+        k = self.drafts
+        # Drawn in both directions on its own: a length is bounded by 1 and K + 1, so its band is
+        # skewed.
+        lengths = draw_acceptance(
+            acceptance.low[k], acceptance.accepted_length[k], acceptance.high[k], draws
+        )
+        prefill_s = self.of_curve["prefill_s"]
+        accepted = lengths.T[..., None]
+        if prefill_s.any():
+            plain_s = self.plain_draws_s
+            samples = speedup(accepted, plain_s, self.round_draws_s, prefill_s) * self.wobble
+        else:
+            samples = accepted * self._of_one_token
+        # Plain decoding over itself: no error can move it.
+        samples[k == 0] = 1.0
+        return np.moveaxis(samples, 0, -1)
+
+    @functools.cached_property
+    def _of_one_token(self) -> Array:
+        """Speedup under each draw were one token accepted, to which it is proportional without
+        prompts, [nK, draws, nB]. [-]"""
+        return speedup(1.0, self.plain_draws_s, self.round_draws_s) * self.wobble
+
+
+def _wobble(
+    setup: Setup, draws: Draws, batch: Array, step_tokens: Array, k: NDArray[np.int64]
+) -> Array:
+    """Factor on a speedup of what no component explains, under each draw, [nK, draws, nB]. [-]"""
+    scatter = setup.costs.scatter_log_sd
+    beyond = beyond_log_sd(step_tokens)
+    if scatter is None:
+        # Independent of each other: long steps are the kernels' extrapolation, drift is between
+        # laboratories.
+        scatter = SHARED_LOG_SD
+        beyond = np.hypot(beyond, drift(batch)[:, None])
+    return sampled_wobble(draws, scatter, beyond, k)
 
 
 def _times(baseline: _Timed, whole_round: _Timed) -> dict[str, Any]:
@@ -605,11 +731,11 @@ def _launched_apart(setup: Setup, components: Mapping[str, Array], ran: Ran) -> 
 
 
 def _drawn(setup: Setup, components: Mapping[str, Array], draws: Draws, run: _Pass) -> Array:
-    """Total time under each draw, [draws, ...]; launches without a graph wait for the drawn
+    """Total time under each draw, batches last; launches without a graph wait for the drawn
     kernels. [s]"""
-    low = run.routed_low
-    high = run.routed_high
-    rest = {name: time for name, time in components.items() if name != "eager"}
+    low = None if run.routed_low is None else run.routed_low.T
+    high = None if run.routed_high is None else run.routed_high.T
+    rest = {name: time.T for name, time in components.items() if name != "eager"}
     total = draw_total(rest, draws, low, high)
     if run.ran is None or not run.ran.eager.any():
         return total
@@ -618,12 +744,8 @@ def _drawn(setup: Setup, components: Mapping[str, Array], draws: Draws, run: _Pa
     factor = draws.factor["eager"].reshape(-1, *(1,) * (total.ndim - 1))
     e = factor * setup.costs.eager_per_layer_s
     layers = n_layers(setup.architecture)
-    return np.asarray(
-        total
-        + np.where(
-            run.ran.eager, laws.eager_wait(e, layers, draw_total(device, draws, low, high)), 0.0
-        )
-    )
+    waits_s = laws.eager_wait(e, layers, draw_total(device, draws, low, high))
+    return np.asarray(total + np.where(run.ran.eager.T, waits_s, 0.0))
 
 
 @dataclass(frozen=True)
@@ -702,41 +824,6 @@ def _routed_only(setup: Setup, batch: Array, tokens: Array, touched: Array) -> A
         cost, placement, shape, batch * tokens, touched, dtype, uneven=uneven
     )
     return np.asarray(shape.count, float) * layer_time_s
-
-
-def _samples(
-    setup: Setup,
-    draws: Draws,
-    plain_draws: Array,
-    round_draws: Array,
-    batch: Array,
-    step_tokens: Array,
-    k: NDArray[np.int64],
-    prefill: Array,
-) -> Array:
-    """Speedup under each draw, [draws, nB, nK]; 1 at K = 0.
-
-    plain_draws, round_draws: sampled times of a plain step [draws, nB] and of a round [draws, nB,
-    nK]. [s]
-    """
-    acceptance = setup.acceptance
-    # Drawn in both directions on its own: a length is bounded by 1 and K + 1, so its band is
-    # skewed.
-    lengths = draw_acceptance(
-        acceptance.low[k], acceptance.accepted_length[k], acceptance.high[k], draws
-    )
-    scatter = setup.costs.scatter_log_sd
-    beyond = beyond_log_sd(step_tokens)
-    if scatter is None:
-        # Independent of each other: long steps are the kernels' extrapolation, drift is between
-        # laboratories.
-        scatter = SHARED_LOG_SD
-        beyond = np.hypot(beyond, drift(batch)[:, None])
-    wobble = sampled_wobble(draws, scatter, beyond, k)
-    plain_column = plain_draws[:, :, None]
-    samples = speedup(lengths[:, None, :], plain_column, round_draws, prefill[:, None])
-    # Plain decoding over itself: no error can move it.
-    return np.where(k == 0, 1.0, samples * wobble)
 
 
 def curve_columns(grid: Curve) -> dict[str, NDArray[Any]]:

@@ -325,11 +325,31 @@ def load_setup(scenario: Scenario, borrowed_acceptance: bool | None = None) -> S
 
 
 def _load(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
-    return _told(_untold(scenario, borrowed_acceptance))
+    return _told(priced_setup(scenario, borrowed_acceptance))
 
 
-def _untold(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
-    """The setup without notes and sources."""
+_OF_NO_SERVER = {
+    **dict.fromkeys(("max_tpot_ms", "plain_sweep", "input_tokens", "output_tokens")),
+    "batch_size": 1,
+    "k_max": 1,
+    "acceptance": "0",
+}
+"""Settings that scenarios of one server and context may differ in, at values of no scenario."""
+
+
+def priced_setup(scenario: Scenario, borrowed_acceptance: bool | None = None) -> Setup:
+    """Setup as `load_setup` gives it, without notes and sources: what prices need of it."""
+    alike = scenario.model_copy(update=_OF_NO_SERVER)
+    server = _server(alike) if scenario.is_private else _remembered_server(alike)
+    acceptance = _acceptance(scenario, server.architecture, server.drafter, borrowed_acceptance)
+    setup = dataclasses.replace(
+        server, scenario=scenario, acceptance=acceptance, sweep=_sweep(scenario)
+    )
+    return with_counted_ranks(setup)
+
+
+def _server(scenario: Scenario) -> Setup:
+    """The setup before ranks are counted, of settings beside those of `_OF_NO_SERVER`."""
     hardware_json = scenario.hardware_json
     hardware = (
         load_hardware(scenario.hardware_id)
@@ -358,14 +378,14 @@ def _untold(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
     )
     routing, because = routing_of(scenario, architecture)
     memory = memory_of(scenario, hardware, architecture, per_pass, placement, cache)
-    setup = Setup(
+    return Setup(
         scenario,
         hardware,
         architecture,
         placement,
         drafter,
         per_pass,
-        _acceptance(scenario, architecture, drafter, borrowed_acceptance),
+        _acceptance(scenario, architecture, drafter, None),
         routing,
         because,
         costs,
@@ -375,10 +395,8 @@ def _untold(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
         notes=(),
         sources=(),
         adjustment=adjustment,
-        sweep=_sweep(scenario),
         graphs=_graphs(scenario, hardware, placement),
     )
-    return with_counted_ranks(setup)
 
 
 def _acceptance(
@@ -550,15 +568,8 @@ def _told(setup: Setup) -> Setup:
     return dataclasses.replace(setup, notes=notes_of(setup), sources=sources_of(setup))
 
 
-def _at_its_batch(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
-    """`_load`, remembered apart from the batch: of a setup, only what is said about memory depends
-    on it."""
-    alone = _whatever_the_batch(scenario.model_copy(update={"batch_size": 1}), borrowed_acceptance)
-    return _told(dataclasses.replace(alone, scenario=scenario))
-
-
-_whatever_the_batch = functools.lru_cache(maxsize=128)(_untold)
-_remembered = functools.lru_cache(maxsize=256)(_at_its_batch)
+_remembered_server = functools.lru_cache(maxsize=128)(_server)
+_remembered = functools.lru_cache(maxsize=256)(_load)
 
 
 def _check_engine(scenario: Scenario, hardware: Hardware) -> None:

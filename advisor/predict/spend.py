@@ -268,14 +268,14 @@ class DrawnSpeed:
 
 
 def drawn_times(
-    setup: Setup, curve: Curve, columns: NDArray[np.int64], own_z: Array | float = 0.0
+    setup: Setup, curve: Curve, columns: NDArray[np.int64] | None, own_z: Array | float = 0.0
 ) -> DrawnSpeed:
     """Times of a curve's batches under its draws.
 
     Parameters
     ----------
-    columns : where the K of each batch stands along the curve's drafts, [nB], or [nB, n] of several
-        K each. [-]
+    columns : where the K of each batch stands along the curve's drafts, [nB]; None: all K, [nB,
+        nK]. [-]
     own_z : standard normals of the error that is this model's alone, `own_log_sd` wide, [draws] or
         0 for none. [-]
     """
@@ -287,13 +287,13 @@ def drawn_times(
     prefill, own_prompt = prefill_shares_s(setup, curve.batches)
     plain_s = error * (curve.plain_draws_s + prefill)
     prompt_s = error * own_prompt
-    if columns.ndim > 1:
-        rows = rows[:, None]
-        plain_s = plain_s[..., None]
-        prompt_s = prompt_s[..., None]
     # A speculative token takes the plain one's time over the speedup, draw by draw: errors that
     # both share stay shared.
-    token_s = plain_s / curve.draws[:, rows, columns]
+    if columns is None:
+        prompt_s = prompt_s[..., None]
+        token_s = plain_s[..., None] / curve.draws
+    else:
+        token_s = plain_s / curve.draws[:, rows, columns]
     return DrawnSpeed(token_s, token_s - prompt_s)
 
 

@@ -77,7 +77,7 @@ def _at(answer: AtLength, loading: Loading) -> dict[str, Any]:
         "zones": _zones(answer, loading),
     }
     return cases | {
-        "best_share": answer.odds.p_best,
+        "best_share": answer.best_share,
         "chance": answer.curve.p_gain,
         "loss": answer.odds.loss,
         "ends": _ends(answer),

@@ -38,6 +38,7 @@ from advisor.predict.curve import (
     draft_odds,
     excess_loss,
     recommended,
+    share_fastest,
     speedup_curve,
 )
 from advisor.predict.load import load_setup
@@ -51,7 +52,7 @@ BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 def test_chance_loss_and_noise_follow_from_the_draws() -> None:
     draws = np.array([[1.0, 1.5, 1.2], [1.0, 1.2, 1.6], [1.0, 1.5, 1.4], [1.0, 0.9, 0.8]])
     odds = draft_odds(draws)
-    assert odds.p_best.tolist() == [0.25, 0.5, 0.25]
+    assert share_fastest(draws).tolist() == [0.25, 0.5, 0.25]
     lost = np.array(
         [
             [1 - 1 / 1.5, 0, 0.2],
@@ -73,7 +74,7 @@ def test_each_batch_has_the_odds_of_its_own_draws() -> None:
     whole = draft_odds(draws, allowed)
     for batch in range(4):
         alone = draft_odds(draws[:, batch], allowed[batch])
-        for name in ("loss", "noise", "p_best"):
+        for name in ("loss", "noise"):
             assert getattr(whole, name)[batch] == pytest.approx(getattr(alone, name)), name
     assert recommended(whole.loss, whole.noise, allowed).shape == (4,)
     assert not np.isinf(excess_loss(whole.loss, whole.noise, allowed)[3]).any()

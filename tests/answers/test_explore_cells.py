@@ -10,6 +10,7 @@ import signal
 import sys
 import types
 from collections import OrderedDict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from advisor.answers.advice import advise
 from advisor.answers.explore.cells import AXES, _base, _stops, sweep_rows
 from advisor.answers.explore.grid import CURVES_PER_PART, read_plan
 from advisor.answers.explore.questions import fastest_within, one_k_for_all, where_drafting_pays
-from advisor.answers.explore.sweep_files import read_sweep_files, run_sweep
+from advisor.answers.explore.sweep_files import part_bytes, read_sweep_files, run_sweep
 from advisor.physics.acceptance import load_acceptance_curve
 from advisor.predict import setup
 from advisor.predict.scenario import Scenario, build_scenario
@@ -170,7 +171,7 @@ def test_rows_are_the_advisors_answers() -> None:
     assert (rows.groupby(["model_id", "hardware_id", "batch_size"])["recommended"].sum() == 1).all()
 
 
-def test_combinations_that_share_a_curve_answer_as_each_does_alone() -> None:
+def test_combinations_priced_together_answer_as_each_does_alone_to_the_last_bit() -> None:
     base = {
         "hardware_id": "h200-sxm",
         "model_id": "deepseek-v3",
@@ -178,14 +179,18 @@ def test_combinations_that_share_a_curve_answer_as_each_does_alone() -> None:
         "drafter_id": "mtp",
     }
     together = [
-        {**base, "acceptance": length, "context_tokens": context, "max_tpot_ms": limit}
-        for length in ("2.4@3", "1.8@1")
+        {**base, **lengths, "context_tokens": context, "max_tpot_ms": limit}
+        for lengths in (
+            {"acceptance": "2.4@3"},
+            {"acceptance": "1.8@1"},
+            {"acceptance": "2.4@3", "k_max": 2},
+        )
         for context in (512, 4096, 131072)
         for limit in (None, 15.0, 1000.0)
     ]
     shared = sweep_rows(together, [4, 64])
     alone = [sweep_rows([one], [4, 64]) for one in together]
-    pd.testing.assert_frame_equal(shared, pd.concat(alone, ignore_index=True), rtol=1e-6)
+    pd.testing.assert_frame_equal(shared, pd.concat(alone, ignore_index=True), check_exact=True)
     assert shared.loc[shared["recommended"], "n_draft"].nunique() > 1
 
 
@@ -299,7 +304,7 @@ def test_a_fault_of_ours_is_no_reason_in_a_row(monkeypatch: pytest.MonkeyPatch) 
     def fails(*_: object) -> None:
         raise ValueError("ours")
 
-    monkeypatch.setattr("advisor.answers.explore.cells.curve_for", fails)
+    monkeypatch.setattr("advisor.answers.explore.cells.rounds_for", fails)
     with pytest.raises(ValueError, match="ours"):
         sweep_rows([{"acceptance": "2.4@3"}], (1,))
 
@@ -398,6 +403,51 @@ def test_processes_give_what_one_gives(tmp_path: Path, monkeypatch: pytest.Monke
     run_sweep(plan, tmp_path / "two", workers=2)
     pd.testing.assert_frame_equal(frame_of(tmp_path / "one"), frame_of(tmp_path / "two"))
     assert np.isfinite(frame_of(tmp_path / "two")["speedup"]).all()
+
+
+@pytest.fixture
+def cluster() -> Iterator[str]:
+    """Address of a Dask cluster of two workers on this machine."""
+    distributed = pytest.importorskip("distributed", reason="it is in requirements.txt")
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    with distributed.LocalCluster(**options) as local:
+        yield local.scheduler_address
+
+
+@pytest.mark.thorough
+@pytest.mark.usefixtures("small_parts")
+def test_a_cluster_gives_what_this_machine_gives_and_goes_on(
+    tmp_path: Path, cluster: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "__main__", types.ModuleType("__main__"))
+    plan = read_plan(PLAN)
+    run_sweep(plan, tmp_path / "one")
+    assert run_sweep(plan, tmp_path / "many", cluster=cluster).n_found == 0
+    names = [f"part-{index:06d}.parquet" for index in range(4)]
+    for name in names:
+        here, there = ((tmp_path / folder / name).read_bytes() for folder in ("one", "many"))
+        assert here == there, name
+    (tmp_path / "many" / names[2]).unlink()
+    assert run_sweep(plan, tmp_path / "many", cluster=cluster).n_found == 3
+    assert (tmp_path / "many" / names[2]).read_bytes() == (tmp_path / "one" / names[2]).read_bytes()
+    other = {"release": "0.0.1", "constants": "0"}
+    monkeypatch.setattr("advisor.answers.explore.sweep_files.made_by", lambda: other)
+    with pytest.raises(AdvisorError, match=r"the sweep is by release 0\.0\.1"):
+        run_sweep(plan, tmp_path / "other", cluster=cluster)
+
+
+def test_a_part_by_another_release_is_refused() -> None:
+    with pytest.raises(AdvisorError, match="install the same release on every worker"):
+        part_bytes([], (1,), {"release": "0.0.1", "constants": "0"})
+
+
+def test_a_scheduler_that_does_not_answer_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("distributed", reason="it is in requirements.txt")
+    monkeypatch.setattr("advisor.answers.explore.sweep_files._ANSWER_S", 1)
+    with pytest.raises(AdvisorError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9"):
+        run_sweep(read_plan(PLAN), tmp_path / "out", cluster="tcp://127.0.0.1:9")
 
 
 def queries() -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 from collections.abc import Callable
 from concurrent.futures import Future
 from math import inf
@@ -16,9 +17,18 @@ import pytest
 import tools.benchmarks
 from advisor.answers.design.grid import DesignGrid
 from advisor.answers.explore.entrants import ModelFilter
+from tools.benchmarks.__main__ import main
+from tools.benchmarks.bench_bars import Row, page_text
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL: dict[str, dict[str, Any]] = {
+    "bars": {
+        "RUNS": 1,
+        "PAGE": Path(os.devnull),
+        "IN_A_BROWSER": False,
+        "ROWS": 60,
+        "PLAN": "{model_id: qwen3-30b-a3b, acceptance: 2.4@3, batch_size: [1, 16]}",
+    },
     "commands": {"RUNS": 1},
     "context": {"REPEATS": 1},
     "design": {
@@ -85,3 +95,25 @@ def test_a_benchmark_prints_its_table(
         **arguments
     )  # what it returns says whether limits of time held: `make bench` judges that
     assert len(capsys.readouterr().out.splitlines()) > 1
+
+
+def test_a_part_that_fails_prints_its_error_and_the_others_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails() -> None:
+        raise ValueError("no such profile")
+
+    for name, part in (("rank", fails), ("trace", lambda: print("measured"))):
+        monkeypatch.setattr(f"tools.benchmarks.bench_{name}.main", part)
+    assert main(["rank", "trace"]) == 1
+    printed = capsys.readouterr().out
+    assert "rank: ValueError: no such profile" in printed
+    assert "measured" in printed
+    assert main(["trace"]) == 0
+
+
+def test_the_page_of_performance_holds_each_row_with_its_load() -> None:
+    rows = [Row("advise", "imports", 2.4, 0.3), Row("size", "", 205_000.0, 0.5)]
+    printed = page_text(rows)
+    assert "| advise | 2.4 | imports | 0.3 |" in printed
+    assert "| size | 205 kB |  | 0.5 |" in printed

@@ -126,6 +126,12 @@ class Bench:
     url: str
     server: int
     rows: list[Row] = field(default_factory=list)
+    n_shown: int = 0
+
+    def show(self) -> None:
+        """Print the lines found since the last time."""
+        print(*self.rows[self.n_shown :], sep="\n", flush=True)
+        self.n_shown = len(self.rows)
 
     @contextmanager
     def row(self, name: str, goal: float) -> Iterator[list[float]]:
@@ -278,12 +284,20 @@ def main(count: int = CHANGES, starts: int = STARTS) -> None:
             page.evaluate(_SHIFTS, True)
             page.wait_for_timeout(300)
             first_shift = float(page.evaluate("window.shifted"))
-            bench.opened(max(starts, 1))
-            bench.committed(page, count)
-            bench.dragged(page, 3 * count)
-            bench.chosen(page, min(count, 3))
-            bench.designed(page, count)
-            bench.dropped(page, max(starts, 1))
+            print(
+                f"{'app':<40}{'median':>10}{'worst':>10}{'goal':>10}{'server ms':>12}"
+                f"{'browser ms':>12}"
+            )
+            for measure in (
+                lambda: bench.opened(max(starts, 1)),
+                lambda: bench.committed(page, count),
+                lambda: bench.dragged(page, 3 * count),
+                lambda: bench.chosen(page, min(count, 3)),
+                lambda: bench.designed(page, count),
+                lambda: bench.dropped(page, max(starts, 1)),
+            ):
+                measure()
+                bench.show()
         port = free_port()  # one address for all, else the browser would fetch its scripts anew
         first, *warm = (first_answer_s(page, port) for _ in range(1 + starts))
     load = wire_users(min(USERS, count), 2, TEN, model_ids())
@@ -298,8 +312,7 @@ def main(count: int = CHANGES, starts: int = STARTS) -> None:
             load.server_cpu_s * len(load.settled_s),
         ),
     ]
-    print(f"{'app':<40}{'median':>10}{'worst':>10}{'goal':>10}{'server ms':>12}{'browser ms':>12}")
-    print(*bench.rows, sep="\n")
+    bench.show()
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,12 +41,11 @@ print(done.returncode, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
 """
 
 
-def cost(command: str, folder: Path) -> tuple[float, float]:
-    """Processor time [s] and largest memory [MiB] of one run in a checkout. Raises RuntimeError
-    where it fails."""
-    words = [sys.executable, "-m", "advisor", command, *SCENARIO]
+def cost(words: Sequence[str], folder: Path = ROOT) -> tuple[float, float]:
+    """Processor time [s] and largest memory [MiB] of Python with some words in a checkout. Raises
+    RuntimeError where it fails."""
     done = subprocess.run(
-        [sys.executable, "-c", _CHILD, *words],
+        [sys.executable, "-c", _CHILD, sys.executable, *words],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -54,8 +54,13 @@ def cost(command: str, folder: Path) -> tuple[float, float]:
     )
     status, seconds, memory = map(float, done.stdout.split())
     if status:
-        raise RuntimeError(f"`advisor {command}` in {folder} ended with {status:.0f}")
+        raise RuntimeError(f"`python {' '.join(words)}` in {folder} ended with {status:.0f}")
     return seconds, memory
+
+
+def of_command(name: str) -> tuple[str, ...]:
+    """Words of a command on SCENARIO."""
+    return "-m", "advisor", name, *SCENARIO
 
 
 def earlier(folder: Path) -> Path | None:
@@ -87,8 +92,8 @@ def compare(before: Path | None) -> None:
     )
     for command in ("advise", "curve"):
         for folder in folders:
-            cost(command, folder)  # compiles what was not compiled
-        pairs = [[cost(command, folder) for folder in folders] for _ in range(RUNS)]
+            cost(of_command(command), folder)  # compiles what was not compiled
+        pairs = [[cost(of_command(command), folder) for folder in folders] for _ in range(RUNS)]
         line = f"{command:<12}"
         for column in zip(*pairs, strict=True):
             seconds, memory = (statistics.median(values) for values in zip(*column, strict=True))

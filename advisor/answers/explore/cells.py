@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.answers.best_k import recommended_drafts, within_limit
+from advisor.answers.best_k import IntArray, recommended_drafts, within_limit
 from advisor.answers.by_batch import served_drafts
 from advisor.answers.schedule import KValues, values_of
 from advisor.catalog.hardware import (
@@ -34,13 +34,15 @@ from advisor.physics.notes import Note
 from advisor.predict.curve import (
     Curve,
     Odds,
+    Rounds,
     batches_with,
     curve_for,
     draft_odds,
     graph_edges,
     recommended,
+    rounds_for,
 )
-from advisor.predict.load import kernel_notes, load_setup
+from advisor.predict.load import kernel_notes, load_setup, priced_setup
 from advisor.predict.prefill import has_lengths
 from advisor.predict.scenario import Scenario, build_scenario, nearest_acceptance
 from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, MAX_BATCH, MAX_CONTEXT, POOL_FIELDS
@@ -143,7 +145,7 @@ def _loaded(settings: Mapping[str, Any], batch: int) -> tuple[Scenario, Setup]:
         for name in ("tensor_parallel", "expert_parallel")
     )
     scenario = build_scenario(**{"n_gpus": max(1, *ranks), **settings, "batch_size": batch})
-    return scenario, load_setup(scenario.model_copy(update={"max_tpot_ms": None}))
+    return scenario, priced_setup(scenario.model_copy(update={"max_tpot_ms": None}))
 
 
 _Answers = tuple[Mapping[str, Any], dict[str, np.ndarray]]
@@ -151,8 +153,8 @@ _Answers = tuple[Mapping[str, Any], dict[str, np.ndarray]]
 
 
 def _answers(combinations: Sequence[dict[str, Any]], batches: np.ndarray) -> list[_Answers]:
-    """The answers of every combination; those that differ in context and limit alone share one
-    curve."""
+    """The answers of every combination; those that differ in context, K, accepted length and limit
+    alone share their rounds."""
     answers_by_place: dict[int, _Answers] = {}
     alike: dict[Any, list[tuple[int, Setup]]] = {}
     for place, settings in enumerate(combinations):
@@ -171,69 +173,93 @@ def _answers(combinations: Sequence[dict[str, Any]], batches: np.ndarray) -> lis
             }
             answers_by_place[place] = settings, _columns(batches, 1, nothing)
             continue
-        alone = has_lengths(setup) or setup.sweep is not None
-        same = setup.scenario if alone else setup.scenario.model_copy(update={"context_tokens": 1})
-        lengths = setup.acceptance.low, setup.acceptance.accepted_length, setup.acceptance.high
-        key = (
-            same,
-            id(setup.costs),
-            id(setup.draft_costs),
-            *(values.tobytes() for values in lengths),
-        )
+        counted = setup.placement.balance is not None
+        alone = counted or has_lengths(setup) or setup.sweep is not None
+        varied = {"acceptance"} if alone else {"acceptance", "context_tokens", "k_max"}
+        same = tuple(each for name, each in setup.scenario if name not in varied)
+        key = same, id(setup.costs), id(setup.draft_costs)
         alike.setdefault(key, []).append((place, replace(setup, scenario=scenario)))
     for together in alike.values():
-        places, setups = zip(*together, strict=True)
-        answers_by_place |= zip(places, _of_one_curve(setups, batches), strict=True)
+        answers_by_place |= _of_one_server(together, batches)
     return [answers_by_place[place] for place in range(len(combinations))]
 
 
-def _of_one_curve(setups: Sequence[Setup], batches: np.ndarray) -> Iterator[_Answers]:
-    """The answers of setups that differ in context and limit alone."""
-    contexts, rows_of = np.unique(
-        [setup.scenario.context_tokens for setup in setups], return_inverse=True
-    )
-    setup = setups[0]
-    n = len(batches)
-    curve = _over_contexts(setup, contexts, batches)
-    shape = len(curve.batches), len(curve.drafts)
-    odds = draft_odds(curve.draws)
-    predicted = {
-        name: _shaped(values, shape) for name, values in _predicted(setup, curve, odds).items()
-    }
-    # The K that is served follows from all batches of a schedule.
-    grid = batches_with(*graph_edges(setup))
-    schedule_curve = _over_contexts(setup, contexts, grid)
-    schedule_odds = draft_odds(schedule_curve.draws)
-
-    @cache
-    def schedule_at(index: int) -> KValues:
-        of_context = np.repeat(np.arange(len(contexts)) == index, len(grid))
-        return values_of(schedule_curve, of_context, schedule_odds)
-
-    @cache
-    def best_alone(limit_ms: float | None) -> NDArray[np.int64]:
-        if limit_ms is None:
-            return recommended(odds.loss, odds.noise)
-        limited = replace(
-            setup, scenario=setup.scenario.model_copy(update={"max_tpot_ms": limit_ms})
-        )
-        return recommended_drafts(limited, curve)[0]
-
-    for each, index in zip(setups, rows_of.tolist(), strict=True):
-        batch_rows = slice(index * n, (index + 1) * n)
-        answers = {name: values[batch_rows] for name, values in predicted.items()}
-        alone = curve.drafts[best_alone(each.scenario.max_tpot_ms)[batch_rows]]
-        served = served_drafts(each, batches, alone, schedule_at(index))
-        answers["recommended"] = curve.drafts == served[:, None]
-        answers["fits"] = (batches <= each.memory.largest_batch)[:, None]
-        yield each.scenario.model_dump(include=set(SETTINGS)), _columns(batches, shape[1], answers)
+_Placed = tuple[int, Setup]
+"""A combination's place in the sweep, and its setup."""
 
 
-def _over_contexts(setup: Setup, contexts: NDArray[np.int64], batches: np.ndarray) -> Curve:
-    """The curve of one setup at every batch of each context, context by context."""
+def _of_one_server(together: Sequence[_Placed], batches: np.ndarray) -> dict[int, _Answers]:
+    """The answers of setups that differ in context, K, accepted length and limit alone, by
+    place."""
+    setup = max((each for _, each in together), key=lambda each: each.longest_step)
+    contexts = np.unique([each.scenario.context_tokens for _, each in together])
+    # The K that is served follows from all batches of a schedule. Those asked about come first.
+    more = np.setdiff1d(batches_with(*graph_edges(setup)), batches)
+    grid = np.concatenate([batches, more])
     if len(contexts) > 1:
-        setup = replace(setup, contexts=np.repeat(contexts, len(batches)).astype(float))
-    return curve_for(setup, np.tile(batches, len(contexts)))
+        setup = replace(setup, contexts=np.repeat(contexts, len(grid)).astype(float))
+    rounds = rounds_for(setup, np.tile(grid, len(contexts)))
+    order = np.argsort(grid)
+    first = slice(0, len(batches))
+    answers: dict[int, _Answers] = {}
+    # One context after another: what is computed of one stays near the processor.
+    for index, context in enumerate(contexts.tolist()):
+        rows = slice(index * len(grid), (index + 1) * len(grid))
+        to_length: dict[int, Rounds] = {}
+        by_lengths: dict[tuple[bytes, ...], list[_Placed]] = {}
+        for place, each in together:
+            if each.scenario.context_tokens == context:
+                lengths = each.acceptance.low, each.acceptance.accepted_length, each.acceptance.high
+                key = tuple(map(np.ndarray.tobytes, lengths))
+                by_lengths.setdefault(key, []).append((place, each))
+        for placed in by_lengths.values():
+            setup = placed[0][1]
+            longest = setup.longest_step
+            if longest not in to_length:
+                to_length[longest] = rounds.at(rows, longest)
+            curve = to_length[longest].curve(setup.acceptance)
+            odds = draft_odds(curve.draws)
+            scheduled = order[
+                np.searchsorted(grid, batches_with(*graph_edges(setup)), sorter=order)
+            ]
+            values = values_of(curve, odds).at(scheduled)
+            answers.update(_of_one_curve(placed, curve.at(first), odds.at(first), values))
+    return answers
+
+
+def _of_one_curve(
+    placed: Sequence[_Placed], curve: Curve, odds: Odds, values: KValues
+) -> Iterator[tuple[int, _Answers]]:
+    """The answers of setups that differ in their limit alone, by place. `values`: on the batches of
+    a schedule."""
+    setup = placed[0][1]
+    shape = len(curve.batches), len(curve.drafts)
+    batches = curve.batches.astype(np.int64)
+    predicted = _predicted(setup, curve, odds)
+    predicted["fits"] = (batches <= setup.memory.largest_batch)[:, None]
+    # No K is slower at any batch of the schedule, the drafter kept or not.
+    slowest_ms = float(values.tpot_s.max() / values.idle.min()) * 1e3
+    is_covered = batches.max() <= values.batches[-1]
+
+    @cache
+    def served_within(limit_ms: float | None) -> IntArray:
+        limits = {"max_tpot_ms": limit_ms}
+        limited = replace(setup, scenario=setup.scenario.model_copy(update=limits))
+        within = within_limit(limited, curve)
+        alone = (
+            recommended(odds.loss, odds.noise)
+            if within.all()
+            else recommended_drafts(limited, curve)[0]
+        )
+        return served_drafts(limited, batches, curve.drafts[alone], values)
+
+    for place, each in placed:
+        limit_ms = each.scenario.max_tpot_ms
+        holds = is_covered and limit_ms is not None and limit_ms > 1.001 * slowest_ms
+        served = served_within(None if holds else limit_ms)
+        predicted["recommended"] = curve.drafts == served[:, None]
+        settings = each.scenario.model_dump(include=set(SETTINGS))
+        yield place, (settings, _columns(batches, shape[1], predicted))
 
 
 def _columns(
@@ -265,10 +291,9 @@ def _as_its_kind(name: str, value: Any) -> Any:
 def _predicted(setup: Setup, curve: Curve, odds: Odds) -> dict[str, Any]:
     """The answers of one curve whatever the limit and the memory, arrays that broadcast to [nB,
     nK]."""
-    columns = np.arange(len(curve.drafts))
     own_z = np.random.default_rng(_SEED).standard_normal(len(curve.draws))
     # What absolute times err by beyond their components is in their bands.
-    drawn = drawn_times(setup, curve, np.broadcast_to(columns, curve.speedup.shape), own_z)
+    drawn = drawn_times(setup, curve, None, own_z)
     rate = laws.tokens_per_s_per_gpu(curve.batches[:, None], drawn.token_s, setup.placement.gpus)
     tpot_columns = _banded("tpot{}_ms", curve.tpot_s * 1e3, drawn.tpot_s * 1e3)
     rate_columns = _banded("tokens_per_s_per_gpu{}", curve.tokens_per_s_per_gpu, np.asarray(rate))

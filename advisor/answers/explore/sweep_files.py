@@ -9,8 +9,16 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    CancelledError,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    wait,
+)
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -52,7 +60,11 @@ class SweepResult:
 
 
 def run_sweep(
-    plan: SweepPlan, folder: Path, workers: int = 1, show: Show | None = None
+    plan: SweepPlan,
+    folder: Path,
+    workers: int = 1,
+    show: Show | None = None,
+    cluster: str | None = None,
 ) -> SweepResult:
     """Compute a plan into `folder`/part-*.parquet. Parts that are there already are kept.
 
@@ -60,19 +72,23 @@ def run_sweep(
         refused.
     workers : processes on this machine. [-]
     show : called with the share done after every part.
+    cluster : address of a Dask scheduler whose workers compute the parts instead.
 
-    Raises AdvisorError for a folder that cannot be used.
+    Raises AdvisorError for a folder or a cluster that cannot be used.
     """
     started_s = time.monotonic()
     _open(plan, folder)
     missing = [index for index in range(plan.n_parts) if not _part(folder, index).exists()]
     n_found = plan.n_parts - len(missing)
     tasks = ((index, plan.part(index)) for index in missing)
-    computed = (
-        _in_processes(tasks, plan.batches, min(workers, len(missing)))
-        if min(workers, len(missing)) > 1
-        else ((index, part_bytes(combinations, plan.batches)) for index, combinations in tasks)
-    )
+    maker = made_by()
+    if cluster is not None and missing:
+        computed = _submitted(_on_cluster(cluster), tasks, plan.batches, maker)
+    elif min(workers, len(missing)) > 1:
+        pool = _in_processes(min(workers, len(missing)))
+        computed = _submitted(pool, tasks, plan.batches, maker)
+    else:
+        computed = ((index, part_bytes(each, plan.batches, maker)) for index, each in tasks)
     for done, (index, content) in enumerate(computed, 1):
         _write(_part(folder, index), content)
         if show is not None:
@@ -127,9 +143,17 @@ def _write(path: Path, content: bytes) -> None:
 _Part = tuple[int, Sequence[Mapping[str, Any]]]
 
 
-def part_bytes(combinations: Sequence[Mapping[str, Any]], batches: Sequence[int]) -> bytes:
-    """One part as a Parquet file."""
-    return parquet_bytes(sweep_rows(combinations, batches), made_by())
+def part_bytes(
+    combinations: Sequence[Mapping[str, Any]], batches: Sequence[int], maker: Mapping[str, str]
+) -> bytes:
+    """One part as a Parquet file. Raises AdvisorError where this process computes by another
+    release or other constants than `maker`, whose sweep it is."""
+    if (here := made_by()) != maker:
+        raise AdvisorError(
+            f"a worker computes by {_maker(here)}, the sweep is by {_maker(maker)}; install the "
+            "same release on every worker"
+        )
+    return parquet_bytes(sweep_rows(combinations, batches), maker)
 
 
 def parquet_bytes(frame: pd.DataFrame, maker: Mapping[str, str]) -> bytes:
@@ -141,25 +165,36 @@ def parquet_bytes(frame: pd.DataFrame, maker: Mapping[str, str]) -> bytes:
     return content.getvalue()
 
 
-def _in_processes(
-    tasks: Iterator[_Part], batches: Sequence[int], workers: int
+_Pool = AbstractContextManager[tuple[Executor, int]]
+"""What parts are handed to, and how many it computes at once."""
+
+
+def _submitted(
+    pool: _Pool, tasks: Iterator[_Part], batches: Sequence[int], maker: Mapping[str, str]
 ) -> Iterator[tuple[int, bytes]]:
+    """Parts as they are done, with their indices; few enough wait for a worker to be held here."""
+    with pool as (executor, workers):
+        pending: dict[Future[bytes], int] = {}
+
+        def hand_out() -> None:
+            while len(pending) < _AHEAD * workers and (task := next(tasks, None)) is not None:
+                pending[executor.submit(part_bytes, task[1], batches, maker)] = task[0]
+
+        hand_out()
+        while pending:
+            for done in wait(pending, return_when=FIRST_COMPLETED).done:
+                yield pending.pop(done), done.result()
+            hand_out()
+
+
+@contextmanager
+def _in_processes(workers: int) -> Iterator[tuple[Executor, int]]:
     # One thread each: small arrays, and threads of a worker only wait for those of the others.
     before = {name: os.environ.get(name) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
     os.environ.update(dict.fromkeys(before, "1"))
     try:
         with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-            pending: dict[Future[bytes], int] = {}
-
-            def hand_out() -> None:
-                while len(pending) < _AHEAD * workers and (task := next(tasks, None)) is not None:
-                    pending[pool.submit(part_bytes, task[1], batches)] = task[0]
-
-            hand_out()
-            while pending:
-                for done in wait(pending, return_when=FIRST_COMPLETED).done:
-                    yield pending.pop(done), done.result()
-                hand_out()
+            yield pool, workers
     except BrokenProcessPool as error:
         raise AdvisorError(_LOST) from error
     finally:
@@ -168,6 +203,39 @@ def _in_processes(
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+_ANSWER_S = 10
+"""A scheduler that does not answer by then is not there: a choice of this project. [s]"""
+
+
+@contextmanager
+def _on_cluster(address: str) -> Iterator[tuple[Executor, int]]:
+    from distributed import Client, KilledWorker  # of the extra `cluster`
+
+    try:
+        client = Client(address, timeout=_ANSWER_S, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise AdvisorError(
+            f"no Dask scheduler answers at {printable(address, 80)} ({_first(error)}); give its "
+            "address, e.g. tcp://scheduler:8786"
+        ) from error
+    with client:
+        threads = sum(client.nthreads().values())
+        if not threads:
+            raise AdvisorError(
+                f"the Dask cluster at {printable(address, 80)} has no worker; start one with "
+                "`dask worker`"
+            )
+        try:
+            yield client.get_executor(), threads
+        except (KilledWorker, CancelledError, OSError) as error:
+            raise AdvisorError(_LOST) from error
+        except (ImportError, RuntimeError) as error:
+            raise AdvisorError(
+                f"a worker cannot compute parts ({_first(error)}); install moe-sd-advisor[cluster] "
+                "of this release on every worker"
+            ) from error
 
 
 MAX_ROWS = 2_000_000
