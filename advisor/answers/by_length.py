@@ -64,15 +64,15 @@ class AtLength:
         fixed = self.advice.decided.fixed_k is not None
         return fixed or one_k_is_enough(self.table.ranges, self.table.gain, k)
 
+    def to_serve(self, batch: int) -> tuple[KRange, ...]:
+        """Ranges of the configuration for a batch."""
+        best = int(self.table.best[min(batch, len(self.table.best)) - 1])
+        is_enough = self._is_enough(best)
+        return served_ranges(self.table.ranges, self.values, batch, best, is_enough)
+
     def k(self, batch: int) -> int:
         """K that the configuration for a batch runs at that batch."""
-        best = int(self.table.best[min(batch, len(self.table.best)) - 1])
-        # No drafts where none is best at the batch itself, whatever the schedule.
-        if best == 0:
-            return 0
-        ranges = self.table.ranges
-        served = served_ranges(ranges, self.values, batch, best, self._is_enough(best))
-        return int(k_running_at(served, batch))
+        return int(k_running_at(self.to_serve(batch), batch))
 
 
 @lru_cache(maxsize=4096)

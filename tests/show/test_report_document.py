@@ -26,8 +26,9 @@ from advisor.answers.outcome import outcome_of
 from advisor.predict.scenario import SCHEMA_VERSION, Scenario, ScenarioFile, read_scenario
 from advisor.prediction import AdvisorError
 from advisor.show.phrases.notes import note_texts
+from advisor.show.report.basis import LIMITS
 from advisor.show.report.blocks import Code, FigureBlock, TableBlock
-from advisor.show.report.build import LIMITS, Report, build_report
+from advisor.show.report.build import Report, build_report
 from advisor.show.report.formats import document_of, file_name, render
 from advisor.show.report.layout import sections
 from advisor.show.words.compare import what_text

@@ -56,3 +56,15 @@ BOOK = Book.of(
     Phrase("own", "", "{decided} The command below follows these runs of yours."),
     Phrase("elsewhere", "", "The launch line on {engine} is in the full report."),
 )
+LIVE_FILE = Book.of(
+    Phrase("place", "", "{what} on {where}, {engine}, context {context:int} tokens. {date}."),
+    Phrase("other_title", "", "Get the launch command"),
+    Phrase(
+        "other_note",
+        "private",
+        "The launch command at another accepted length: `advisor advise` with your own file and "
+        "--accepted-length.",
+    ),
+    Phrase("other_note", "", "It writes the launch command at this accepted length."),
+)
+"""The answer as a file that lives."""

@@ -25,10 +25,13 @@ from advisor.catalog.engines import load_engine
 from advisor.predict.scenario import Scenario
 from advisor.predict.setup import traffic_of
 from advisor.prediction import Frozen
+from advisor.show.live_file import live_file
 from advisor.show.phrases.notes import note_texts
 from advisor.show.phrases.runs import decision_text
-from advisor.show.report.build import APP_ADDRESS, Report, build_report, engine_setups, spend_of
-from advisor.show.report.formats import Format, render
+from advisor.show.report.basis import APP_ADDRESS
+from advisor.show.report.blocks import Format
+from advisor.show.report.build import Report, build_report, engine_setups, spend_of
+from advisor.show.report.formats import render
 from advisor.show.words.answer import WIDTH, paste_lines
 from advisor.ui.answers import (
     BoardAsked,
@@ -136,6 +139,13 @@ def report_file(
     scenario: Scenario, date: dt.date, form: Form, extras: Extras, _ranks: RanksAnswer | None = None
 ) -> bytes:
     """The report in one format. `extras.ranks` names the answer `_ranks` to the cache."""
+    if form == "html":
+        price = extras.usd_per_hour
+        own = own_points(scenario) if extras.own else None
+        text = live_file(
+            advice_for(scenario), date, own=own, usd_per_hour=price, address=extras.address
+        )
+        return text.encode()
     report = report_for(scenario, date, extras, _ranks)
     return render(report, "pdf", brief=True) if form == "brief" else render(report, form)
 

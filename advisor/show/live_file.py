@@ -1,0 +1,253 @@
+"""The answer as one HTML file: Serve's scripts with their payload, and what the answer rests on.
+
+Its policy lets it run and style what is in it, by hash, and load nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import hashlib
+import html
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from string import Template
+from typing import TYPE_CHECKING, Any
+
+from advisor.answers.advice import Advice, advise, serving
+from advisor.answers.best_k import KRange, k_running_at
+from advisor.answers.by_length import at_length, length_now
+from advisor.answers.outcome import outcome_of
+from advisor.answers.own_gap import as_measured, own_schedule
+from advisor.predict.scenario import Scenario, scenario_words
+from advisor.show.live_answer import engine_label, launch, live_answer, live_why
+from advisor.show.phrases.answer import BOOK
+from advisor.show.phrases.report import LIVE_FILE
+from advisor.show.report.basis import (
+    APP_ADDRESS,
+    LIMITS,
+    assumption_texts,
+    constants_of,
+    constants_table,
+    identity,
+    references,
+    versions,
+)
+from advisor.show.report.blocks import (
+    Block,
+    Code,
+    Listing,
+    Paragraph,
+    Section,
+    TableBlock,
+    table_block,
+    typeset_block,
+)
+from advisor.show.table import matrix
+from advisor.show.words.answer import accepted_lengths, place_text
+from advisor.show.words.compare import setting_lines
+from advisor.text import printable
+
+if TYPE_CHECKING:  # an answer without runs of the user's own needs no pandas
+    import pandas as pd
+
+_BROWSER = Path(__file__).parents[1] / "ui" / "serve" / "browser"
+_TEMPLATES = Path(__file__).parent / "report" / "templates"
+_SHARED = ("phrases", "tables", "chart", "kept", "command")
+_HIDDEN = ".how { display: none; }"
+"""What only a server can answer."""
+_COMPONENT = "export default function"
+_IN_A_SCRIPT = {ord("<"): "\\u003c", 0x2028: "\\u2028", 0x2029: "\\u2029"}
+
+
+def browser_text(file_name: str) -> str:
+    """A script or the styles of the live answer."""
+    return (_BROWSER / file_name).read_text(encoding="utf-8")
+
+
+def live_file(
+    advice: Advice,
+    date: dt.date,
+    *,
+    own: pd.DataFrame | None = None,
+    usd_per_hour: float | None = None,
+    address: str = APP_ADDRESS,
+    **model_names: str | None,
+) -> str:
+    """The answer as an HTML document that asks nobody anything.
+
+    date : printed on it; the only date in it.
+    own, usd_per_hour : as of `live_answer`; runs that decide are followed.
+    address : where the app that opens the answer is served.
+    model_names : as of `launch`.
+    """
+    schedule = own_schedule(own)
+    advice = as_measured(advice, schedule)
+    outcome = outcome_of(advice, follows_own=bool(schedule))
+    answer = live_answer(advice, own, usd_per_hour)
+    # Kinds of text and more GPUs are questions to a server.
+    answer |= {"command": launch(advice, outcome, **model_names), "texts": [], "wider": None}
+    commands, by_batch = _commands(advice, answer, schedule, model_names)
+    payload = {
+        "answer": answer,
+        "why": live_why(advice),
+        "commands": commands,
+        "by_batch": by_batch,
+        "other": _at_another_length(advice.scenario),
+    }
+    place = {
+        "what": place_text(advice)[0],
+        "where": advice.setup.place,
+        "engine": engine_label(advice.scenario.engine),
+        "context": advice.scenario.context_tokens,
+        "date": date.isoformat(),
+    }
+    texts = {
+        "title": BOOK.say("headline", outcome.facts),
+        "reason": BOOK.say("range_and_time", outcome.facts),
+        "place": LIVE_FILE.say("place", place),
+    }
+    page = (_TEMPLATES / "live.css").read_text(encoding="utf-8")
+    style = browser_text("live.css") + _HIDDEN
+    script = _script()
+    parts = {
+        "page": page,
+        "page_hash": _hash(page),
+        "style": style,
+        "style_hash": _hash(style),
+        "script": script,
+        "script_hash": _hash(script),
+        "payload": _json(payload),
+        "sections": "\n".join(map(_section, _sections(advice, date, address))),
+    }
+    written = {name: html.escape(printable(text)) for name, text in texts.items()}
+    template = (_TEMPLATES / "live.html").read_text(encoding="utf-8")
+    return Template(template).substitute(written | parts)
+
+
+def _json(value: Any) -> str:
+    """A value as JSON that can close no element of a page."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.translate(_IN_A_SCRIPT)
+
+
+def _script() -> str:
+    """The scripts of the live answer as one: a component is put where its name says."""
+    components = [
+        browser_text(f"{name}.js").replace(_COMPONENT, f"roots.{name} = function")
+        for name in ("answer", "why")
+    ]
+    shared = (browser_text(f"{name}.js") for name in _SHARED)
+    return "\n".join(["const roots = {};", *shared, *components, browser_text("file.js")])
+
+
+def _hash(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _commands(
+    advice: Advice,
+    answer: Mapping[str, Any],
+    schedule: tuple[tuple[int, int, int], ...],
+    model_names: Mapping[str, str | None],
+) -> tuple[list[dict[str, str]], list[list[int]]]:
+    """Commands of the batches that fit, and [last batch, place among them] of each range.
+
+    answer : of `live_answer`, whose ranges they are. schedule : of the user's own runs.
+    """
+    at = at_length(advice, length_now(advice))
+    place = answer["now_at"]
+    runs = answer["own_served"] or [*answer["best"][place], *answer["schedule"][place]]
+    k_by_end = {run[0]: run[1] for run in runs}
+    commands: dict[tuple[tuple[KRange, ...], int], dict[str, str]] = {}
+    by_batch: list[list[int]] = []
+    first = 1
+    for last in sorted(k_by_end) if answer["largest"] else ():
+        # A batch of the curve where there is one: the answer to another is between two of them.
+        batch = max((each for each in answer["batches"] if first <= each <= last), default=last)
+        ranges = () if schedule else at.to_serve(batch)
+        k = k_by_end[last] if schedule else int(k_running_at(ranges, batch))
+        if (ranges, k) not in commands:
+            here = advise(advice.scenario.model_copy(update={"batch_size": batch}))
+            here = as_measured(here, schedule) if schedule else serving(here, ranges)
+            outcome = outcome_of(here, follows_own=bool(schedule))
+            commands[ranges, k] = launch(here, outcome, **model_names)
+        by_batch.append([last, [*commands].index((ranges, k))])
+        first = last + 1
+    return list(commands.values()), by_batch
+
+
+def _at_another_length(scenario: Scenario) -> dict[str, str]:
+    """The words that ask for the answer at another accepted length, but for batch and length."""
+    facts = {"private": scenario.is_private}
+    words = scenario_words(scenario, left_out=("batch_size", "acceptance"))
+    return {
+        "title": LIVE_FILE.say("other_title", facts),
+        "note": LIVE_FILE.say("other_note", facts),
+        "words": "" if scenario.is_private else shlex.join(["advisor", "advise", *words]),
+    }
+
+
+def _sections(advice: Advice, date: dt.date, address: str) -> tuple[Section, ...]:
+    """What stands folded below the answer."""
+    setup = advice.setup
+    sources = tuple(map(printable, setup.sources))
+    constants = constants_of(setup)
+    settings = table_block(matrix(("Setting", "Value"), list(setting_lines(setup).items()), "ll"))
+    lengths = accepted_lengths(setup.acceptance, 1)
+    return (
+        Section("Setup", (settings,)),
+        Section(
+            "Assumptions",
+            (
+                Listing(assumption_texts(setup)),
+                table_block(lengths, "Accepted length, bonus token included."),
+                Listing(LIMITS),
+            ),
+        ),
+        Section(
+            "Sources",
+            (
+                constants_table(sources, constants),
+                Listing(references(sources, constants), numbered=True),
+            ),
+        ),
+        Section("This file", identity(advice.scenario, date, versions(), address)),
+    )
+
+
+def _section(section: Section) -> str:
+    blocks = "\n".join(_block(typeset_block(block)) for block in section.blocks)
+    return f"<details><summary>{section.title}</summary>\n{blocks}\n</details>"
+
+
+def _block(block: Block) -> str:
+    match block:
+        case Paragraph(text):
+            return f"<p>{html.escape(text)}</p>"
+        case Listing(items, numbered):
+            kind = "ol" if numbered else "ul"
+            lines = "".join(f"<li>{html.escape(text)}</li>" for text in items)
+            return f"<{kind}>{lines}</{kind}>"
+        case TableBlock():
+            return _table(block)
+        case Code(text, caption):
+            return f"<p>{html.escape(caption)}:</p><pre>{html.escape(text)}</pre>"
+    raise TypeError(f"no HTML for {type(block).__name__}")
+
+
+def _table(table: TableBlock) -> str:
+    kinds = ["" if letter == "l" else ' class="number"' for letter in table.align]
+    head = _row(table.columns, kinds, "th")
+    rows = "\n".join(_row(row, kinds, "td") for row in table.rows)
+    caption = f"<caption>{html.escape(table.caption)}</caption>" if table.caption else ""
+    cells = f"{caption}<thead>{head}</thead><tbody>{rows}</tbody>"
+    return f'<div class="scroll" tabindex="0"><table>{cells}</table></div>'
+
+
+def _row(cells: Sequence[str], kinds: Sequence[str], name: str) -> str:
+    columns = zip(cells, kinds, strict=True)
+    written = (f"<{name}{kind}>{html.escape(text)}</{name}>" for text, kind in columns)
+    return f"<tr>{''.join(written)}</tr>"
