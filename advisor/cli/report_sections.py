@@ -20,7 +20,7 @@ from advisor.answers.explore.entrants import ModelFilter, question_of
 from advisor.answers.explore.leaderboard import leaderboard
 from advisor.answers.explore.questions import view_of as sweep_view
 from advisor.answers.explore.sweep_files import read_sweep_files
-from advisor.cli.advise import spend_of
+from advisor.cli.advise import spend_asked
 from advisor.cli.data import counted_ranks
 from advisor.cli.measured_files import read_bytes
 from advisor.measured.published import published_ids
@@ -34,7 +34,7 @@ from advisor.show.words.diagnosis import DiagnosisView, view_of
 def report_of(advice: Advice, day: dt.date, asked: Mapping[str, Any]) -> Report:
     """The report on an advice, with the sections that the command's options ask for."""
     ranks = counted_ranks(advice.scenario) if asked["ranks"] else None
-    spend = spend_of(advice, *(asked[name] for name in ("usd_per_hour", "power_log", "power_k")))
+    spend = spend_asked(advice, *(asked[name] for name in ("usd_per_hour", "power_log", "power_k")))
     return build_report(advice, day, spend=spend, ranks=ranks, **_sections(advice, asked))
 
 

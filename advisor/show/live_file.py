@@ -11,13 +11,12 @@ import hashlib
 import html
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any
 
 from advisor.answers.advice import Advice, advise, serving
-from advisor.answers.best_k import KRange, k_running_at
 from advisor.answers.by_length import at_length, length_now
 from advisor.answers.outcome import outcome_of
 from advisor.answers.own_gap import as_measured, own_schedule
@@ -40,7 +39,6 @@ from advisor.show.report.blocks import (
     Code,
     Listing,
     Paragraph,
-    Section,
     TableBlock,
     table_block,
     typeset_block,
@@ -89,12 +87,10 @@ def live_file(
     answer = live_answer(advice, own, usd_per_hour)
     # Kinds of text and more GPUs are questions to a server.
     answer |= {"command": launch(advice, outcome, **model_names), "texts": [], "wider": None}
-    commands, by_batch = _commands(advice, answer, schedule, model_names)
     payload = {
         "answer": answer,
         "why": live_why(advice),
-        "commands": commands,
-        "by_batch": by_batch,
+        "commands": _commands(advice, answer, schedule, model_names),
         "other": _at_another_length(advice.scenario),
     }
     place = {
@@ -112,6 +108,11 @@ def live_file(
     page = (_TEMPLATES / "live.css").read_text(encoding="utf-8")
     style = browser_text("live.css") + _HIDDEN
     script = _script()
+    sections = (
+        f"<details><summary>{title}</summary>{''.join(map(_block, map(typeset_block, blocks)))}"
+        "</details>"
+        for title, blocks in _sections(advice, date, address).items()
+    )
     parts = {
         "page": page,
         "page_hash": _hash(page),
@@ -120,7 +121,7 @@ def live_file(
         "script": script,
         "script_hash": _hash(script),
         "payload": _json(payload),
-        "sections": "\n".join(map(_section, _sections(advice, date, address))),
+        "sections": "\n".join(sections),
     }
     written = {name: html.escape(printable(text)) for name, text in texts.items()}
     template = (_TEMPLATES / "live.html").read_text(encoding="utf-8")
@@ -152,31 +153,25 @@ def _commands(
     answer: Mapping[str, Any],
     schedule: tuple[tuple[int, int, int], ...],
     model_names: Mapping[str, str | None],
-) -> tuple[list[dict[str, str]], list[list[int]]]:
-    """Commands of the batches that fit, and [last batch, place among them] of each range.
+) -> list[tuple[int, dict[str, str]]]:
+    """Last batch and command of each range of batches with a configuration of its own.
 
     answer : of `live_answer`, whose ranges they are. schedule : of the user's own runs.
     """
     at = at_length(advice, length_now(advice))
     place = answer["now_at"]
     runs = answer["own_served"] or [*answer["best"][place], *answer["schedule"][place]]
-    k_by_end = {run[0]: run[1] for run in runs}
-    commands: dict[tuple[tuple[KRange, ...], int], dict[str, str]] = {}
-    by_batch: list[list[int]] = []
+    commands: list[tuple[int, dict[str, str]]] = []
     first = 1
-    for last in sorted(k_by_end) if answer["largest"] else ():
-        # A batch of the curve where there is one: the answer to another is between two of them.
+    for last in sorted({run[0] for run in runs}):
+        # A batch of the curve where there is one: the answer to another lies between two of them.
         batch = max((each for each in answer["batches"] if first <= each <= last), default=last)
-        ranges = () if schedule else at.to_serve(batch)
-        k = k_by_end[last] if schedule else int(k_running_at(ranges, batch))
-        if (ranges, k) not in commands:
-            here = advise(advice.scenario.model_copy(update={"batch_size": batch}))
-            here = as_measured(here, schedule) if schedule else serving(here, ranges)
-            outcome = outcome_of(here, follows_own=bool(schedule))
-            commands[ranges, k] = launch(here, outcome, **model_names)
-        by_batch.append([last, [*commands].index((ranges, k))])
+        here = advise(advice.scenario.model_copy(update={"batch_size": batch}))
+        here = as_measured(here, schedule) if schedule else serving(here, at.to_serve(batch))
+        outcome = outcome_of(here, follows_own=bool(schedule))
+        commands.append((last, launch(here, outcome, **model_names)))
         first = last + 1
-    return list(commands.values()), by_batch
+    return commands
 
 
 def _at_another_length(scenario: Scenario) -> dict[str, str]:
@@ -190,64 +185,42 @@ def _at_another_length(scenario: Scenario) -> dict[str, str]:
     }
 
 
-def _sections(advice: Advice, date: dt.date, address: str) -> tuple[Section, ...]:
-    """What stands folded below the answer."""
+def _sections(advice: Advice, date: dt.date, address: str) -> dict[str, tuple[Block, ...]]:
+    """What stands folded below the answer, by title."""
     setup = advice.setup
     sources = tuple(map(printable, setup.sources))
     constants = constants_of(setup)
-    settings = table_block(matrix(("Setting", "Value"), list(setting_lines(setup).items()), "ll"))
+    settings = matrix(("Setting", "Value"), list(setting_lines(setup).items()), "ll")
     lengths = accepted_lengths(setup.acceptance, 1)
-    return (
-        Section("Setup", (settings,)),
-        Section(
-            "Assumptions",
-            (
-                Listing(assumption_texts(setup)),
-                table_block(lengths, "Accepted length, bonus token included."),
-                Listing(LIMITS),
-            ),
+    assumptions = Listing((*assumption_texts(setup), *LIMITS))
+    numbered = Listing(references(sources, constants), numbered=True)
+    return {
+        "Setup": (table_block(settings),),
+        "Assumptions": (
+            assumptions,
+            table_block(lengths, "Accepted length, bonus token included."),
         ),
-        Section(
-            "Sources",
-            (
-                constants_table(sources, constants),
-                Listing(references(sources, constants), numbered=True),
-            ),
-        ),
-        Section("This file", identity(advice.scenario, date, versions(), address)),
-    )
-
-
-def _section(section: Section) -> str:
-    blocks = "\n".join(_block(typeset_block(block)) for block in section.blocks)
-    return f"<details><summary>{section.title}</summary>\n{blocks}\n</details>"
+        "Sources": (constants_table(sources, constants), numbered),
+        "This file": identity(advice.scenario, date, versions(), address),
+    }
 
 
 def _block(block: Block) -> str:
     match block:
-        case Paragraph(text):
-            return f"<p>{html.escape(text)}</p>"
         case Listing(items, numbered):
             kind = "ol" if numbered else "ul"
-            lines = "".join(f"<li>{html.escape(text)}</li>" for text in items)
-            return f"<{kind}>{lines}</{kind}>"
-        case TableBlock():
-            return _table(block)
+            return f"<{kind}>{_elements('li', items)}</{kind}>"
+        case TableBlock(columns, rows, _, caption):
+            head = f"{_elements('caption', [caption])}<tr>{_elements('th', columns)}</tr>"
+            lines = "\n".join(f"<tr>{_elements('td', row)}</tr>" for row in rows)
+            return f'<div class="scroll" tabindex="0"><table>{head}\n{lines}</table></div>'
         case Code(text, caption):
-            return f"<p>{html.escape(caption)}:</p><pre>{html.escape(text)}</pre>"
-    raise TypeError(f"no HTML for {type(block).__name__}")
+            return _elements("p", [f"{caption}:"]) + _elements("pre", [text])
+        case Paragraph(text):
+            return _elements("p", [text])
+    return ""
 
 
-def _table(table: TableBlock) -> str:
-    kinds = ["" if letter == "l" else ' class="number"' for letter in table.align]
-    head = _row(table.columns, kinds, "th")
-    rows = "\n".join(_row(row, kinds, "td") for row in table.rows)
-    caption = f"<caption>{html.escape(table.caption)}</caption>" if table.caption else ""
-    cells = f"{caption}<thead>{head}</thead><tbody>{rows}</tbody>"
-    return f'<div class="scroll" tabindex="0"><table>{cells}</table></div>'
-
-
-def _row(cells: Sequence[str], kinds: Sequence[str], name: str) -> str:
-    columns = zip(cells, kinds, strict=True)
-    written = (f"<{name}{kind}>{html.escape(text)}</{name}>" for text, kind in columns)
-    return f"<tr>{''.join(written)}</tr>"
+def _elements(name: str, texts: Iterable[str]) -> str:
+    """An element of each text, as it stands."""
+    return "".join(f"<{name}>{html.escape(text)}</{name}>" for text in texts)

@@ -29,7 +29,7 @@ from advisor.measured.refit_result import Errors
 from advisor.measured.validation import judged_errors, read_judged
 from advisor.predict.curve import Curve, digits
 from advisor.predict.scenario import Scenario
-from advisor.predict.spend import Spend, price_of, spend_at
+from advisor.predict.spend import Spend
 from advisor.prediction import AdvisorError, Constant, Tier
 from advisor.show.phrases.answer import BOOK
 from advisor.show.phrases.notes import note_texts
@@ -45,7 +45,7 @@ from advisor.show.report.blocks import Block, Code, Listing, Paragraph
 from advisor.show.words.answer import draft_to_name, engine_setup, name_to_serve
 from advisor.show.words.compare import model_name, setting_lines
 from advisor.show.words.diagnosis import DiagnosisView
-from advisor.show.words.load import does_not_fit
+from advisor.show.words.load import spend_of
 from advisor.text import printable
 
 
@@ -241,19 +241,6 @@ def build_report(
         sources=sources,
         versions=versions(),
         **looked_up,
-    )
-
-
-def spend_of(advice: Advice, usd_per_hour: float | None = None) -> Spend | None:
-    """Money and energy at a price, by default the accelerator's, and at its TDP. None without a
-    batch that fits."""
-    curve = advice.curve
-    setup = advice.setup
-    if does_not_fit(setup):
-        return None
-    column = curve.column(advice.recommendation.n_draft)
-    return spend_at(
-        setup, curve, advice.batch_index, column, price_of(setup.hardware, usd_per_hour)
     )
 
 

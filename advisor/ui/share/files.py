@@ -30,9 +30,10 @@ from advisor.show.phrases.notes import note_texts
 from advisor.show.phrases.runs import decision_text
 from advisor.show.report.basis import APP_ADDRESS
 from advisor.show.report.blocks import Format
-from advisor.show.report.build import Report, build_report, engine_setups, spend_of
+from advisor.show.report.build import Report, build_report, engine_setups
 from advisor.show.report.formats import render
 from advisor.show.words.answer import WIDTH, paste_lines
+from advisor.show.words.load import spend_of
 from advisor.ui.answers import (
     BoardAsked,
     advice_for,
@@ -141,9 +142,9 @@ def report_file(
     """The report in one format. `extras.ranks` names the answer `_ranks` to the cache."""
     if form == "html":
         price = extras.usd_per_hour
-        own = own_points(scenario) if extras.own else None
+        runs = own_points(scenario) if extras.own else None
         text = live_file(
-            advice_for(scenario), date, own=own, usd_per_hour=price, address=extras.address
+            advice_for(scenario), date, own=runs, usd_per_hour=price, address=extras.address
         )
         return text.encode()
     report = report_for(scenario, date, extras, _ranks)

@@ -7,7 +7,7 @@ function commandAt({ m, batch, length, now }) {
   const own = FILE.answer.command, { words, ...other } = FILE.other;
   if (batch === m.outcome.batch && isNow(m, length)) return own;
   if (batch > m.largest) return { ...own, text: "", title: say(m, "headline", now.facts), note: say(m, "launch", now.facts) };
-  if (isNow(m, length)) return FILE.commands[running(FILE.by_batch, batch)[1]];
+  if (isNow(m, length)) return running(FILE.commands, batch)[1];
   return { ...own, ...other, text: words && `${words} --batch ${batch} --accepted-length ${+length.toFixed(2)}@${m.accepted.k}` };
 }
 
