@@ -18,7 +18,6 @@ from advisor.show.explain.steps import step_text
 from advisor.show.phrases.notes import note_texts
 from advisor.show.report.basis import LIMITS
 from advisor.show.report.blocks import (
-    FORMATS,
     Block,
     Code,
     FigureBlock,
@@ -161,7 +160,7 @@ def render(report: Report, form: Format, *, brief: bool = False) -> bytes:
             for row in curve_rows(report.advice.curve)
         ]
         return csv_text(list(rows[0]), rows).encode()
-    raise AdvisorError(f"no report format {form!r}; choose one of {', '.join(FORMATS)}")
+    raise AdvisorError(f"no report format {form!r}; choose md, pdf, json or csv")
 
 
 def file_name(scenario: Scenario, form: Format, date: dt.date) -> str:
