@@ -11,6 +11,7 @@ import hashlib
 import html
 import json
 import shlex
+import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from string import Template
@@ -57,7 +58,6 @@ _SHARED = ("phrases", "tables", "chart", "kept", "command")
 _HIDDEN = ".how { display: none; }"
 """What only a server can answer."""
 _COMPONENT = "export default function"
-_IN_A_SCRIPT = {ord("<"): "\\u003c", 0x2028: "\\u2028", 0x2029: "\\u2029"}
 
 
 def browser_text(file_name: str) -> str:
@@ -120,7 +120,7 @@ def live_file(
         "style_hash": _hash(style),
         "script": script,
         "script_hash": _hash(script),
-        "payload": _json(payload),
+        "payload": _packed(payload),
         "sections": "\n".join(sections),
     }
     written = {name: html.escape(printable(text)) for name, text in texts.items()}
@@ -128,10 +128,10 @@ def live_file(
     return Template(template).substitute(written | parts)
 
 
-def _json(value: Any) -> str:
-    """A value as JSON that can close no element of a page."""
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.translate(_IN_A_SCRIPT)
+def _packed(value: Any) -> str:
+    """A value as JSON, deflated, in base64: a third of the file less, and no markup in it."""
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 
 
 def _script() -> str:

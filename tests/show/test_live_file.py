@@ -10,6 +10,7 @@ import re
 import shlex
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +43,9 @@ LARGEST_BYTES = 250_000
 
 def payload_of(document: str) -> dict[str, Any]:
     """The data that the file's scripts read."""
-    data = re.search(r'<script id="payload" type="application/json">(.*?)</script>', document, re.S)
+    data = re.search(r'<script id="payload" type="text/plain">(.*?)</script>', document)
     assert data is not None
-    loaded: dict[str, Any] = json.loads(data[1])
+    loaded: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(data[1])))
     return loaded
 
 

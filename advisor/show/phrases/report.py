@@ -68,3 +68,24 @@ LIVE_FILE = Book.of(
     Phrase("other_note", "", "It writes the launch command at this accepted length."),
 )
 """The answer as a file that lives."""
+GALLERY = Book.of(
+    Phrase("title", "", "Where drafting gains most"),
+    Phrase(
+        "intro",
+        "",
+        "{n} setups, predicted by version {version} on {date}: speedup over no speculation by "
+        "batch, 1 to {largest:int} on a logarithmic axis, with the 80% range. The dot is the sweet "
+        "spot, where a step loads most experts anyway. Each opens as a live answer with its "
+        "command.",
+    ),
+    Phrase("where", "", "{gpus} × {accelerator}, {engine}"),
+    Phrase("spot_text", "has_spot", "Sweet spot: {spot:x} at batch {spot_batch:int}"),
+    Phrase("spot_text", "", "No sweet spot: {first:x} at batch 1"),
+    Phrase(
+        "label",
+        "",
+        "Speedup by batch: {first:x} at batch 1, {end:x} at batch {end_batch:int}. {spot_text}.",
+    ),
+    flags={"has_spot": ("spot", "known", None)},
+)
+"""The index of `make gallery`."""
