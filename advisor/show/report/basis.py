@@ -93,8 +93,10 @@ def constants_of(setup: Setup) -> dict[str, Constant]:
 
 
 def versions() -> dict[str, str]:
-    """The advisor, Python, and the packages that numbers and files depend on; absent ones are left
-    out."""
+    """Versions of the advisor, of Python and of the packages that numbers and files depend on.
+
+    Absent packages are left out.
+    """
     by_name = {"advisor": __version__, "python": platform.python_version()}
     for name in _PACKAGES:
         try:
