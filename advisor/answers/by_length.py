@@ -22,7 +22,7 @@ from advisor.answers.best_k import (
     k_running_at,
     last_batch,
 )
-from advisor.answers.by_batch import served_ranges, table_of
+from advisor.answers.by_batch import ranges_to_serve, served_ranges, table_of
 from advisor.answers.schedule import KValues, WholeBatches, one_k_is_enough, values_of
 from advisor.answers.summary import stated_k
 from advisor.physics.acceptance import parse_acceptance
@@ -67,12 +67,18 @@ class AtLength:
     def to_serve(self, batch: int) -> tuple[KRange, ...]:
         """Ranges of the configuration for a batch."""
         best = int(self.table.best[min(batch, len(self.table.best)) - 1])
-        is_enough = self._is_enough(best)
-        return served_ranges(self.table.ranges, self.values, batch, best, is_enough)
+        switches = self.advice.decided.fixed_k is None
+        return ranges_to_serve(self.table.ranges, self.values, batch, best, switches)
 
     def k(self, batch: int) -> int:
         """K that the configuration for a batch runs at that batch."""
-        return int(k_running_at(self.to_serve(batch), batch))
+        best = int(self.table.best[min(batch, len(self.table.best)) - 1])
+        # No drafts where none is best at the batch itself, whatever the schedule.
+        if best == 0:
+            return 0
+        ranges = self.table.ranges
+        served = served_ranges(ranges, self.values, batch, best, self._is_enough(best))
+        return int(k_running_at(served, batch))
 
 
 @lru_cache(maxsize=4096)

@@ -55,8 +55,8 @@ if TYPE_CHECKING:  # an answer without runs of the user's own needs no pandas
 _BROWSER = Path(__file__).parents[1] / "ui" / "serve" / "browser"
 _TEMPLATES = Path(__file__).parent / "report" / "templates"
 _SHARED = ("phrases", "tables", "chart", "kept", "command")
-_HIDDEN = ".how { display: none; }"
-"""What only a server can answer."""
+_HIDDEN = "button.how, .pin, .amber button { display: none; }"
+"""Questions that only a server answers."""
 _COMPONENT = "export default function"
 
 
