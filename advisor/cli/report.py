@@ -50,7 +50,7 @@ from advisor.show.report.blocks import FORMATS, Format
     "--format",
     "form",
     type=click.Choice(FORMATS),
-    help="File format [default: the ending of --output].",
+    help="File format; html: the answer with its sliders [default: the ending of --output].",
 )
 @path_option("--output", "-o", required=True, help="File to write.")
 @click.option(

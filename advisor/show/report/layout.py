@@ -1,5 +1,4 @@
-"""A report as a list of sections of plain blocks: what is said, once, for Markdown, HTML and PDF
-alike.
+"""A report as a list of sections of plain blocks: what is said, once, for Markdown and PDF alike.
 
 And its one page for whoever decides: what to do, what it gains, what it costs, what would change
 it, what to run.

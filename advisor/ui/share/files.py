@@ -91,11 +91,13 @@ class Extras(Frozen):
     """What speedups of the user's own say of K; empty where none decide."""
     yours: tuple[tuple[int, int, int], ...] = ()
     """Their `own_schedule`."""
+    runs: str = ""
+    """The user's speedups, as CSV: they name those of a live file to the cache."""
 
     @property
     def is_private(self) -> bool:
         """Whether a section stands on what the user gave or counted in this session."""
-        return bool(self.ranks or self.swept or self.own)
+        return bool(self.ranks or self.swept or self.runs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,14 +137,14 @@ def report_for(
     return replace(report, decided=extras.own, verdict=extras.own, remarks=(alone,))
 
 
-@remembered(st.cache_data, shared=24, own=5, keys=(Extras,))  # the HTML file has about 5 MB
+@remembered(st.cache_data, shared=24, own=5, keys=(Extras,))
 def report_file(
     scenario: Scenario, date: dt.date, form: Form, extras: Extras, _ranks: RanksAnswer | None = None
 ) -> bytes:
     """The report in one format. `extras.ranks` names the answer `_ranks` to the cache."""
     if form == "html":
         price = extras.usd_per_hour
-        runs = own_points(scenario) if extras.own else None
+        runs = own_points(scenario)
         text = live_file(
             advice_for(scenario), date, own=runs, usd_per_hour=price, address=extras.address
         )
@@ -181,6 +183,7 @@ def _extras(scenario: Scenario, **further: Any) -> Extras:
         address=root,
         own=decided,
         yours=own_schedule(points),
+        runs="" if points is None else points.to_csv(),
         **further,
     )
 
