@@ -21,6 +21,7 @@ from advisor.answers.advice import Advice, advise, serving
 from advisor.answers.by_length import at_length, length_now
 from advisor.answers.outcome import outcome_of
 from advisor.answers.own_gap import as_measured, own_schedule
+from advisor.catalog.hardware import hardware_name
 from advisor.predict.scenario import Scenario, scenario_words
 from advisor.show.live_answer import engine_label, launch, live_answer, live_why
 from advisor.show.phrases.answer import BOOK
@@ -93,17 +94,10 @@ def live_file(
         "commands": _commands(advice, answer, schedule, model_names),
         "other": _at_another_length(advice.scenario),
     }
-    place = {
-        "what": place_text(advice)[0],
-        "where": advice.setup.place,
-        "engine": engine_label(advice.scenario.engine),
-        "context": advice.scenario.context_tokens,
-        "date": date.isoformat(),
-    }
     texts = {
         "title": BOOK.say("headline", outcome.facts),
         "reason": BOOK.say("range_and_time", outcome.facts),
-        "place": LIVE_FILE.say("place", place),
+        "place": LIVE_FILE.say("place", setup_facts(advice) | {"date": date.isoformat()}),
     }
     page = (_TEMPLATES / "live.css").read_text(encoding="utf-8")
     style = browser_text("live.css") + _HIDDEN
@@ -126,6 +120,17 @@ def live_file(
     written = {name: html.escape(printable(text)) for name, text in texts.items()}
     template = (_TEMPLATES / "live.html").read_text(encoding="utf-8")
     return Template(template).substitute(written | parts)
+
+
+def setup_facts(advice: Advice) -> dict[str, Any]:
+    """What a file names an answer by."""
+    return {
+        "what": place_text(advice)[0],
+        "gpus": advice.setup.placement.gpus,
+        "accelerator": hardware_name(advice.setup.hardware),
+        "engine": engine_label(advice.scenario.engine),
+        "context": advice.scenario.context_tokens,
+    }
 
 
 def _packed(value: Any) -> str:

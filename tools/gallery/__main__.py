@@ -22,13 +22,10 @@ from advisor.answers.advice import Advice, advise
 from advisor.answers.by_length import served_columns
 from advisor.answers.experts_loaded import Loading
 from advisor.answers.zones import zones
-from advisor.catalog.hardware import hardware_name
 from advisor.prediction import Array
-from advisor.show.live_answer import engine_label
-from advisor.show.live_file import live_file
+from advisor.show.live_file import live_file, setup_facts
 from advisor.show.phrases.report import GALLERY
 from advisor.show.python import scenario
-from advisor.show.words.answer import place_text
 
 SETUPS = (
     ("deepseek-v3", "8xH200"),
@@ -96,11 +93,7 @@ def card(advice: Advice, file_name: str) -> str:
     speedup = curve.speedup[rows, columns][:last]
     batches = curve.batches[:last]
     spot = sweet_spot(advice, columns, speedup)
-    scene = advice.scenario
-    facts = {
-        "gpus": scene.n_gpus,
-        "accelerator": hardware_name(advice.setup.hardware),
-        "engine": engine_label(scene.engine),
+    facts = setup_facts(advice) | {
         "first": speedup[0],
         "end": speedup[-1],
         "end_batch": batches[-1],
@@ -111,7 +104,7 @@ def card(advice: Advice, file_name: str) -> str:
     drawing = drawn(batches, speedup, ends, spot, GALLERY.say("label", facts))
     where, spot_text = (html.escape(GALLERY.say(slot, facts)) for slot in ("where", "spot_text"))
     return (
-        f'<li><a href="{file_name}"><h2>{html.escape(place_text(advice)[0])}</h2>'
+        f'<li><a href="{file_name}"><h2>{html.escape(facts["what"])}</h2>'
         f"<small>{where}</small>\n{drawing}\n<small>{spot_text}</small></a></li>"
     )
 

@@ -57,7 +57,9 @@ BOOK = Book.of(
     Phrase("elsewhere", "", "The launch line on {engine} is in the full report."),
 )
 LIVE_FILE = Book.of(
-    Phrase("place", "", "{what} on {where}, {engine}, context {context:int} tokens. {date}."),
+    Phrase(
+        "place", "", "{what} on {gpus} × {accelerator}, {engine}, context {context:int}. {date}."
+    ),
     Phrase("other_title", "", "Get the launch command"),
     Phrase(
         "other_note",
