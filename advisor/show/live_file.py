@@ -123,7 +123,7 @@ def live_file(
 
 
 def setup_facts(advice: Advice) -> dict[str, Any]:
-    """What a file names an answer by."""
+    """Names of the model, drafter, GPUs and engine of an answer, and its context."""
     return {
         "what": place_text(advice)[0],
         "gpus": advice.setup.placement.gpus,
