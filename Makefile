@@ -9,7 +9,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 # Where compiled files are forbidden, every process compiles the whole package again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run profiling test test-thorough bench bench-peer mutants planted test-engines test-configs engine test-engine-live engine-data-set screenshots format store calibrate validation seeds documents predict-diff clean
+.PHONY: run profiling test test-thorough bench bench-peer mutants planted test-engines test-configs engine test-engine-live engine-data-set screenshots gallery format store calibrate validation seeds documents predict-diff clean
 
 run: $(VENV)/.run-ready
 	@echo 'Starting; the first page is there in a few seconds.'
@@ -94,6 +94,10 @@ screenshots: $(VENV)/.dev-ready
 	$(BIN)/python -m advisor store build --if-stale
 	$(BIN)/python -m tests.e2e.screenshots
 	$(BIN)/python -m tests.e2e.screenshots --readme
+
+# Twenty well-known setups as files that live, and an index of their curves: gallery/index.html.
+gallery: $(VENV)/.run-ready
+	$(BIN)/python -m tools.gallery gallery
 
 format: $(VENV)/.dev-ready
 	$(BIN)/ruff format .

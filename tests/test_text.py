@@ -244,7 +244,7 @@ def test_readable_reports_draw_arrows_and_the_json_keeps_what_it_had() -> None:
     assert what.replace("->", arrow) in prose
     assert "->" not in prose
     assert what.encode() in render(report, "json")
-    assert what.replace("->", arrow) in render(report, "html").decode()
+    assert what.replace("->", arrow) in render(report, "md").decode()
     shown = "".join(
         page.extract_text() for page in pypdf.PdfReader(io.BytesIO(render(report, "pdf"))).pages
     )

@@ -22,7 +22,7 @@ from advisor.answers.best_k import (
     k_running_at,
     last_batch,
 )
-from advisor.answers.by_batch import served_ranges, table_of
+from advisor.answers.by_batch import ranges_to_serve, served_ranges, table_of
 from advisor.answers.schedule import KValues, WholeBatches, one_k_is_enough, values_of
 from advisor.answers.summary import stated_k
 from advisor.physics.acceptance import parse_acceptance
@@ -65,6 +65,12 @@ class AtLength:
     def _is_enough(self, k: int) -> bool:
         fixed = self.advice.decided.fixed_k is not None
         return fixed or one_k_is_enough(self.table.ranges, self.table.gain, k)
+
+    def to_serve(self, batch: int) -> tuple[KRange, ...]:
+        """Ranges of the configuration for a batch."""
+        best = int(self.table.best[min(batch, len(self.table.best)) - 1])
+        switches = self.advice.decided.fixed_k is None
+        return ranges_to_serve(self.table.ranges, self.values, batch, best, switches)
 
     def k(self, batch: int) -> int:
         """K that the configuration for a batch runs at that batch."""

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 
 from advisor.answers.advice import Advice, serving
 from advisor.answers.best_k import IntArray, k_running_at
 from advisor.answers.by_batch import given_ranges
-from advisor.measured.own_points import rows_of
 from advisor.predict.curve import Curve
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import MAX_BATCH
 from advisor.prediction import Array
+
+if TYPE_CHECKING:  # an answer without runs of the user's own needs no pandas
+    import pandas as pd
 
 SAME_LENGTH = 0.01
 """Accepted lengths nearer to each other are one: they are shown with two decimals. [-]"""
@@ -33,6 +34,8 @@ class Mismatch:
 
 def mismatch_of(scenario: Scenario, frame: pd.DataFrame) -> Mismatch | None:
     """Reason that no row of a points frame is of a scenario. None where some are."""
+    from advisor.measured.own_points import rows_of
+
     rows = rows_of(frame, scenario)
     if not len(rows):
         return Mismatch("setup")
@@ -143,7 +146,9 @@ def own_schedule(points: pd.DataFrame | None) -> tuple[tuple[int, int, int], ...
     where that gains; a last K = 0 to the end: a model that did not foresee the loss is not followed
     beyond it.
     """
-    at = pd.DataFrame() if points is None else _by_k(points[points["decides"]])
+    if points is None:
+        return ()
+    at = _by_k(points[points["decides"]])
     batches = (
         np.arange(np.ceil(0.5 * at.index[0]), np.floor(2.0 * at.index[-1]) + 1)
         if len(at)

@@ -113,7 +113,7 @@ _COLUMNS |= dict.fromkeys(
 )  # what says the same of measured rows
 _EXTRAS = dict.fromkeys(("pandas", "prometheus_client", "pyarrow", "scipy"), "data")
 _EXTRAS |= dict.fromkeys(("duckdb", "filelock", "platformdirs"), "store")
-_EXTRAS |= dict.fromkeys(("jinja2", "matplotlib", "typst"), "report")
+_EXTRAS |= dict.fromkeys(("matplotlib", "typst"), "report")
 _EXTRAS |= dict.fromkeys(("plotly", "rich", "streamlit"), "app") | {"torch": "profile"}
 _EXTRAS |= {"distributed": "cluster"}
 """Extra of pyproject.toml that brings a package, by the name that is imported."""

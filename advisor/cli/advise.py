@@ -87,7 +87,7 @@ def advise(
     advice = advise_scenario(scenario)
     wants_spend = usd_per_hour is not None or power_log is not None or power_k is not None
     spend = (
-        spend_of(advice, usd_per_hour, power_log, power_k)
+        spend_asked(advice, usd_per_hour, power_log, power_k)
         if as_json or verbose or wants_spend
         else None
     )
@@ -202,7 +202,7 @@ def _power(file: Path, n_draft: int, gpus: int) -> MeasuredPower:
     return MeasuredPower(log.mean_w, log.text, n_draft)
 
 
-def spend_of(
+def spend_asked(
     advice: Advice, usd_per_hour: float | None, power_log: Path | None, power_k: int | None
 ) -> Spend | None:
     """Money and energy of a token at the recommended K. None where the batch does not fit.
@@ -212,21 +212,15 @@ def spend_of(
     Raises AdvisorError for a price that is none, or a file that is no power log of the scenario's
     run.
     """
-    from advisor.predict.spend import price_of, spend_at
-    from advisor.show.words.load import does_not_fit
+    from advisor.show.words.load import does_not_fit, spend_of
 
-    curve = advice.curve
-    setup = advice.setup
-    best = advice.recommendation.n_draft
+    measured = None
     if power_log is None and power_k is not None:
         raise AdvisorError("--power-k needs --power-log FILE")
-    price = price_of(setup.hardware, usd_per_hour)
-    measured = None
-    if does_not_fit(setup):
-        return None
-    if power_log is not None:
-        measured = _power(power_log, best if power_k is None else power_k, setup.placement.gpus)
-    return spend_at(setup, curve, advice.batch_index, curve.column(best), price, measured)
+    if power_log is not None and not does_not_fit(advice.setup):
+        k = advice.recommendation.n_draft if power_k is None else power_k
+        measured = _power(power_log, k, advice.setup.placement.gpus)
+    return spend_of(advice, usd_per_hour, measured)
 
 
 def advice_document(advice: Advice, outcome: Outcome | None = None) -> dict[str, Any]:

@@ -43,7 +43,7 @@ from advisor.predict.scenario import (
     usual_tensor_parallel,
     write_loads,
 )
-from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, SPELLINGS
+from advisor.predict.scenario_fields import FIELDS, SPELLINGS
 from advisor.prediction import AdvisorError
 from advisor.profiles import is_there, read_file, shown_path
 from advisor.text import counted, listed, number_of, printable, token_count, typed_number
@@ -454,53 +454,6 @@ def typed_words(*left_out: str) -> list[str]:
     return [
         word for name, words in words_by_field.items() if name not in left_out for word in words
     ]
-
-
-def scenario_words(
-    scenario: Scenario, own_model: str | None = None, own_hardware: str | None = None
-) -> list[str]:
-    """A scenario as words of a shell line: model, GPUs, and fields that these alone leave
-    otherwise.
-
-    own_model, own_hardware : files that hold the user's own.
-    """
-    gpus = ["--gpus", f"{scenario.n_gpus}x{scenario.hardware_id}"]
-    if scenario.hardware_json is not None:
-        gpus = [
-            "--gpus",
-            str(scenario.n_gpus),
-            "--hardware",
-            own_hardware or f"{scenario.hardware_id}.json",
-        ]
-    words = [own_model or scenario.served_checkpoint or scenario.model_id, *gpus]
-    known = {
-        name: getattr(scenario, name) for name in ("model_id", "hardware_id", "n_gpus", *DOCUMENTS)
-    }
-    hardware = load_hardware(scenario.hardware_id) if scenario.hardware_json is None else None
-    known["tensor_parallel"] = (
-        1 if hardware is None else usual_tensor_parallel(scenario.n_gpus, gpus_of_node(hardware))
-    )
-    usual = build_scenario(**known | drafted(known, []))
-    for name, row in FIELDS.items():
-        value = getattr(scenario, name)
-        flags = {flag.name for flag in row.flags}
-        if (
-            (name in known and name != "tensor_parallel")
-            or not flags
-            or value in (None, getattr(usual, name))
-        ):
-            continue
-        if name == "acceptance":
-            flags = {acceptance_option(value)}
-        words += [flags.pop(), str(value)]
-    return words
-
-
-def acceptance_option(acceptance: str) -> str:
-    """The option that takes an acceptance as a scenario holds it."""
-    if "@" in acceptance:
-        return "--accepted-length"
-    return "--acceptance-preset" if acceptance[0].isalpha() else "--acceptance"
 
 
 def _word(value: Any) -> str:

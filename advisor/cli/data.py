@@ -24,7 +24,7 @@ from advisor.answers.expert_ranks import LayoutOptions, RanksAnswer, ranks_answe
 from advisor.catalog.hardware import drafter_name
 from advisor.catalog.models import load_model, model_ids
 from advisor.cli import output as out
-from advisor.cli.asked import ScenarioCommand, given_acceptance, retyped, scenario_words
+from advisor.cli.asked import ScenarioCommand, given_acceptance, retyped
 from advisor.cli.measured_files import (
     document_path,
     documents_of,
@@ -45,7 +45,7 @@ from advisor.measured.ingest.traces import LayerCounts, layer_counts, read_trace
 from advisor.physics.expert_loads import Traffic, traffic_of_trace
 from advisor.physics.expert_ranks import expert_loads
 from advisor.predict.load import load_setup
-from advisor.predict.scenario import Scenario, usual_drafter, write_loads
+from advisor.predict.scenario import Scenario, scenario_words, usual_drafter, write_loads
 from advisor.predict.scenario_fields import FIELDS
 from advisor.predict.setup import Setup, traffic_of
 from advisor.prediction import AdvisorError

@@ -21,7 +21,7 @@ from advisor.cli import output as out
 from advisor.cli.advise import advice_document
 from advisor.cli.runtime import export_words
 from advisor.measured.server import PAGES, ServerReading, read_server, server_at
-from advisor.predict.scenario import Scenario
+from advisor.predict.scenario import Scenario, scenario_words
 from advisor.predict.scenario_fields import FIELDS, MAX_DRAFT
 from advisor.prediction import AdvisorError
 from advisor.show.phrases.doctor import BOOK, SLOTS
@@ -179,5 +179,5 @@ def doctor(scenario: Scenario, reading: ServerReading, as_json: bool) -> None:
         flag = f"  {check.flag} {shlex.quote(check.wanted)}"
         click.echo(flag if check.wanted else f"  remove {check.flag}")
     out.print_labelled("warning", note_texts(advice.notes))
-    words = export_words(advice.setup, asked.scenario_words(scenario))
+    words = export_words(advice.setup, scenario_words(scenario))
     out.print_next({"as the engine loads it": words})

@@ -33,9 +33,11 @@ from advisor.physics.hardware import gpus_of_node, hardware_ids, load_hardware
 from advisor.physics.notes import ranked
 from advisor.predict.scenario import (
     Scenario,
+    acceptance_option,
     build_scenario,
     example_ids,
     load_example,
+    scenario_words,
     usual_tensor_parallel,
 )
 from advisor.predict.scenario_fields import (
@@ -403,7 +405,7 @@ def _drafters(
     if (best := gaining_most(rows)) is not None and best.length is not None:
         acceptance = best.length.acceptance
         words = ["advise", *asked.typed_words("drafter_id", *asked.ACCEPTANCE)]
-        words += ["--drafter", best.drafter, asked.acceptance_option(acceptance), acceptance]
+        words += ["--drafter", best.drafter, acceptance_option(acceptance), acceptance]
         out.print_next({"the one that gains most": words})
 
 
@@ -737,7 +739,7 @@ def _words_of_first(first: Standing, question: entrants.RankQuestion) -> list[st
         name: getattr(first, name) for name in ("tensor_parallel", "expert_parallel", "acceptance")
     }
     placed |= {"model_id": first.name, "drafter_id": first.drafter}
-    return asked.scenario_words(question.scenario.model_copy(update=placed))
+    return scenario_words(question.scenario.model_copy(update=placed))
 
 
 Axis = tuple[str, dict[str, float]]

@@ -20,7 +20,7 @@ import pandas as pd
 
 from advisor.cli import measured_files as reading
 from advisor.cli import output as out
-from advisor.cli.asked import given_acceptance, refit_note, retyped, scenario_words
+from advisor.cli.asked import given_acceptance, refit_note, retyped
 from advisor.measured.ingest.acceptance import rates_from_list
 from advisor.measured.ingest.columns import DOCUMENT_OF
 from advisor.measured.ingest.read import GivenRows
@@ -31,6 +31,7 @@ from advisor.measured.points import Point, Refused, judged_rows, refit_points
 from advisor.measured.refit_result import Errors, RefitResult
 from advisor.measured.validation import NEEDED_COLUMNS, PREDICTED_COLUMNS, predict_rows
 from advisor.measured.validation import validate as validate_points
+from advisor.predict.scenario import scenario_words
 from advisor.predict.scenario_fields import FIELDS
 from advisor.prediction import AdvisorError
 from advisor.show.phrases.reading import reading_texts

@@ -10,31 +10,20 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import click
 
-from advisor.answers.advice import Advice, advise
-from advisor.answers.diagnosis.diagnose import diagnose
-from advisor.answers.diagnosis.runs import UserFile
-from advisor.answers.explore.cells import context_map
-from advisor.answers.explore.changes import next_steps
-from advisor.answers.explore.entrants import ModelFilter, question_of
-from advisor.answers.explore.leaderboard import leaderboard
-from advisor.answers.explore.questions import view_of as sweep_view
-from advisor.answers.explore.sweep_files import read_sweep_files
+from advisor.answers.advice import advise
+from advisor.answers.outcome import outcome_of
 from advisor.catalog.hardware import hardware_named
 from advisor.catalog.hf.fields import parse_json
 from advisor.catalog.models import model_ids, model_profile
 from advisor.cli import program
-from advisor.cli.advise import spend_of
 from advisor.cli.asked import FILE_DATE, ScenarioCommand
-from advisor.cli.data import counted_ranks
-from advisor.cli.measured_files import read_bytes
 from advisor.cli.output import (
     json_option,
     path_option,
@@ -43,9 +32,6 @@ from advisor.cli.output import (
     spend_options,
     write_file,
 )
-from advisor.measured.profiler_runs import engine_python
-from advisor.measured.published import published_ids
-from advisor.measured.refit_result import Errors
 from advisor.physics.hardware import load_hardware
 from advisor.predict.scenario import MAX_LINK_CHARACTERS, Scenario, load_scenario_file
 from advisor.prediction import AdvisorError
@@ -53,9 +39,10 @@ from advisor.profiling.command import main as profiler
 from advisor.profiling.device import TORCH_MISSING
 from advisor.profiling.engine.command import config_file
 from advisor.profiling.engine.command import main as engine_profiler
-from advisor.show.report.build import APP_ADDRESS, applicable_errors, build_report
-from advisor.show.report.formats import FORMATS, Format, render
-from advisor.show.words.diagnosis import DiagnosisView, view_of
+from advisor.show.live_file import live_file
+from advisor.show.phrases.answer import BOOK
+from advisor.show.report.basis import APP_ADDRESS
+from advisor.show.report.blocks import FORMATS, Format
 
 
 @click.command(cls=ScenarioCommand)
@@ -63,7 +50,7 @@ from advisor.show.words.diagnosis import DiagnosisView, view_of
     "--format",
     "form",
     type=click.Choice(FORMATS),
-    help="File format [default: the ending of --output].",
+    help="File format; html: the answer with its sliders [default: the ending of --output].",
 )
 @path_option("--output", "-o", required=True, help="File to write.")
 @click.option(
@@ -120,17 +107,22 @@ def report(
         raise AdvisorError(
             f"--brief is one page as PDF, not {form}; end --output in .pdf, or leave --brief out"
         )
-    ranks = counted_ranks(scenario) if asked["ranks"] else None
     day = (
         date.date() if date else click.get_current_context().meta.get(FILE_DATE) or dt.date.today()
     )
+    if form == "html":
+        _refuse_sections(asked)
     show("answer", 0.0)
     advice = advise(scenario)
-    spend = spend_of(advice, *(asked[name] for name in ("usd_per_hour", "power_log", "power_k")))
     show("sections", 0.3)
-    document = build_report(advice, day, spend=spend, ranks=ranks, **_sections(advice, asked))
-    show("file", 0.8)
-    content = render(document, form, brief=brief)
+    if form == "html":
+        content = live_file(advice, day, **{name: asked[name] for name in _OF_LIVE_FILE}).encode()
+    else:
+        # Frames and fonts, which an answer does not need.
+        from advisor.cli.report_sections import report_of
+        from advisor.show.report.formats import render
+
+        content = render(report_of(advice, day, asked), form, brief=brief)
     write_file(output, content, "choose another --output")
     show(1.0)
     if as_json:
@@ -145,7 +137,7 @@ def report(
             }
         )
         return
-    click.echo(document.verdict)
+    click.echo(BOOK.say("headline", outcome_of(advice).facts))
     click.echo(
         f"Wrote {output}: {form}, {len(content):,} bytes, scenario {scenario.hash}, "
         f"{day.isoformat()}."
@@ -154,54 +146,19 @@ def report(
         click.echo(f"Link, for whoever runs `advisor app`:\n  {APP_ADDRESS}?{query}")
 
 
-def _sections(advice: Advice, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """The sections that options add or leave out, and the names for the launch lines."""
-    scenario = advice.scenario
-    sections = {name: asked[name] for name in ("served_model", "draft_model")}
-    if not asked["no_checks"]:
-        sections["validation"] = _known_errors(advice)
-    if not asked["brief"]:
-        sections |= {
-            "steps": next_steps(advice),
-            "over_context": context_map(scenario),
-            "k_by_context": advice.decided.at_contexts,
-        }
-    if asked["models"]:
-        wanted = ModelFilter(min_total_params=asked["min_total_params"])
-        sections["board"] = leaderboard(
-            replace(question_of(scenario, asked["usd_per_hour"]), wanted=wanted)
-        )
-    if asked["measured"]:
-        sections["diagnosis"] = _diagnosis(asked["measured"], scenario)
-    if asked["swept"]:
-        sections["swept"] = sweep_view(
-            read_sweep_files(asked["swept"]), scenario.max_tpot_ms, scenario.model_dump()
-        )
-    return sections
+_OF_LIVE_FILE = ("served_model", "draft_model", "usd_per_hour")
+"""Options that a live file takes; the others add sections that it does not have."""
 
 
-def _diagnosis(files: Sequence[Path], scenario: Scenario) -> DiagnosisView:
-    """The files of a measured run, diagnosed; the scenario says what they leave out of place, model
-    and drafter."""
-    values = {
-        "hardware_id": scenario.hardware_id,
-        "model_id": scenario.model_id,
-        "gpu_count": str(
-            max(scenario.tensor_parallel, scenario.expert_parallel)
-        ),  # batch and speed are per copy
-        "tensor_parallel": str(scenario.tensor_parallel),
-        "expert_parallel": str(scenario.expert_parallel),
-        "drafter": scenario.drafter_id,
-    }
-    config = scenario.model_config_json
-    configs = {scenario.model_id: config} if config is not None else {}
-    return view_of(
-        diagnose(
-            [UserFile(path.name, read_bytes(path)) for path in files],
-            configs=configs,
-            otherwise=values,
-        )
-    )
+def _refuse_sections(asked: Mapping[str, Any]) -> None:
+    """Raise AdvisorError for an option of a section that the live HTML file does not have."""
+    for option in click.get_current_context().command.params:
+        name = option.name or ""
+        if asked.get(name) and name not in (*_OF_LIVE_FILE, "no_checks"):
+            raise AdvisorError(
+                f"{option.opts[0]} adds a section that the HTML file does not have; end --output "
+                "in .pdf, .md or .json"
+            )
 
 
 def _format_of(output: Path) -> Format:
@@ -221,17 +178,6 @@ def _format_of(output: Path) -> Format:
     )
 
 
-def _known_errors(advice: Advice) -> Mapping[str, Errors] | None:
-    """Errors on published points; None without the shipped rows, which the report then says."""
-    try:
-        return applicable_errors(
-            *published_ids(advice.scenario), advice.recommendation.speedup.tier
-        )
-    except AdvisorError as error:
-        click.echo(f"note: no published measurements in this report: {error}", err=True)
-        return None
-
-
 @click.command(
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
     add_help_option=False,
@@ -247,6 +193,8 @@ def profile(options: tuple[str, ...]) -> None:
     """
     option_names = {option.split("=")[0] for option in options}
     if "--engine" in option_names:
+        from advisor.measured.profiler_runs import engine_python
+
         python = engine_python() or sys.executable
         sys.exit(
             engine_profiler(

@@ -19,7 +19,7 @@ import math
 import re
 import tokenize
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import takewhile
@@ -46,6 +46,7 @@ from advisor.catalog.models import (
 )
 from advisor.physics.acceptance import AcceptanceCurve, acceptance_curve, every_curve
 from advisor.physics.draft import load_drafter
+from advisor.physics.hardware import gpus_of_node, load_hardware
 from advisor.predict.plain_sweep import parse_sweep
 from advisor.predict.scenario_fields import (
     DOCUMENTS,
@@ -399,6 +400,58 @@ class Scenario(ScenarioFields):
                 for name, text in values.items()
             }
         )
+
+
+def scenario_words(
+    scenario: Scenario,
+    own_model: str | None = None,
+    own_hardware: str | None = None,
+    *,
+    left_out: Sequence[str] = (),
+) -> list[str]:
+    """A scenario as words of a shell line: model, GPUs, and fields that these alone leave
+    otherwise.
+
+    own_model, own_hardware : files that hold the user's own. left_out : fields without a word.
+    """
+    gpus = ["--gpus", f"{scenario.n_gpus}x{scenario.hardware_id}"]
+    if scenario.hardware_json is not None:
+        gpus = [
+            "--gpus",
+            str(scenario.n_gpus),
+            "--hardware",
+            own_hardware or f"{scenario.hardware_id}.json",
+        ]
+    words = [own_model or scenario.served_checkpoint or scenario.model_id, *gpus]
+    known = {
+        name: getattr(scenario, name) for name in ("model_id", "hardware_id", "n_gpus", *DOCUMENTS)
+    }
+    hardware = load_hardware(scenario.hardware_id) if scenario.hardware_json is None else None
+    known["tensor_parallel"] = (
+        1 if hardware is None else usual_tensor_parallel(scenario.n_gpus, gpus_of_node(hardware))
+    )
+    usual = build_scenario(**known | drafted(known, []))
+    for name, row in FIELDS.items():
+        value = getattr(scenario, name)
+        flags = {flag.name for flag in row.flags}
+        if (
+            (name in known and name != "tensor_parallel")
+            or name in left_out
+            or not flags
+            or value in (None, getattr(usual, name))
+        ):
+            continue
+        if name == "acceptance":
+            flags = {acceptance_option(value)}
+        words += [flags.pop(), str(value)]
+    return words
+
+
+def acceptance_option(acceptance: str) -> str:
+    """The option that takes an acceptance as a scenario holds it."""
+    if "@" in acceptance:
+        return "--accepted-length"
+    return "--acceptance-preset" if acceptance[0].isalpha() else "--acceptance"
 
 
 def build_scenario(**values: Any) -> Scenario:

@@ -6,11 +6,12 @@ The browser looks cases up and interpolates numbers (show/answer_tables.py); it 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from advisor.answers.advice import Advice
 from advisor.answers.best_k import last_batch
@@ -21,6 +22,7 @@ from advisor.answers.own_gap import own_schedule
 from advisor.answers.texts import on_texts
 from advisor.catalog.engines import engine_of
 from advisor.catalog.hardware import drafter_name, hardware_name
+from advisor.measured.published import published_ids, published_runs
 from advisor.physics import laws
 from advisor.physics.components import GROUPS
 from advisor.physics.draft import drafter_ids
@@ -35,20 +37,19 @@ from advisor.show.phrases.schedule import COMMAND
 from advisor.show.words.answer import TO_FILL, engine_setup
 from advisor.text import printable
 
+if TYPE_CHECKING:  # an answer without runs of the user's own needs no pandas
+    import pandas as pd
+
 _GROWS = 1e-3
 """Growth of the loaded experts below which there is nothing to hide. [-]"""
 
 
 def live_answer(
-    advice: Advice,
-    published: pd.DataFrame | None = None,
-    own: pd.DataFrame | None = None,
-    usd_per_hour: float | None = None,
+    advice: Advice, own: pd.DataFrame | None = None, usd_per_hour: float | None = None
 ) -> dict[str, Any]:
     """Everything that the live answer draws, as plain values for JSON.
 
-    published, own : measured speedups: batch_size, n_draft, speedup, drafter, source; of own also
-        decides.
+    own : the user's measured speedups: batch_size, n_draft, speedup, drafter, source, decides.
     usd_per_hour : the user's price of a GPU. None: the profile's. [USD/h]
     """
     curve = advice.curve
@@ -56,7 +57,9 @@ def live_answer(
     scenario = advice.scenario
     price = price_of(setup.hardware, usd_per_hour)
     schedule = own_schedule(own)
-    points = _points(own, "")
+    own_rows = () if own is None else own.astype({"n_draft": float}).itertuples()
+    points = _points(own_rows, "")
+    published = published_runs(*published_ids(scenario), setup.placement.gpus)
     own_runs = [(batch, k, speedup) for batch, k, speedup, *_ in points]
     outcome = outcome_of(advice, own_runs, follows_own=bool(schedule))
     loading = Loading.of(setup, curve)
@@ -133,22 +136,20 @@ def dense_twin(advice: Advice) -> list[float] | None:
     return rounded(curve.speedup[:, 1])
 
 
-def _points(speedups: pd.DataFrame | None, drafter_id: str) -> list[list[Any]]:
+def _points(speedups: Iterable[Any], drafter_id: str) -> list[list[Any]]:
     """Measured speedups as [batch, K or None, speedup, whether of this drafter, source, whether of
     random tokens, name of the drafter]."""
-    if speedups is None:
-        return []
     return [
         [
             float(row.batch_size),
-            None if pd.isna(row.n_draft) else int(row.n_draft),
+            None if math.isnan(row.n_draft) else int(row.n_draft),
             float(row.speedup),
             not drafter_id or row.drafter == drafter_id,
             printable(str(row.source)),
             bool(getattr(row, "random_tokens", False)),
             _drafter_called(str(row.drafter)),
         ]
-        for row in speedups.itertuples()
+        for row in speedups
     ]
 
 
@@ -173,11 +174,18 @@ def _drafter_called(drafter_id: str) -> str:
     return drafter_name(drafter_id) if drafter_id in drafter_ids() else "another drafter"
 
 
-def launch(advice: Advice, outcome: Outcome) -> dict[str, str]:
+def launch(
+    advice: Advice,
+    outcome: Outcome,
+    served_model: str | None = None,
+    draft_model: str | None = None,
+) -> dict[str, str]:
     """Text to paste into a shell, notes and engine: how this answer is served, or why no command is
     given.
 
     A file that the engine loads is written by the same paste.
+
+    served_model, draft_model : as of `engine_setup`.
     """
     engine = engine_label(advice.scenario.engine)
     facts = outcome.facts
@@ -185,7 +193,7 @@ def launch(advice: Advice, outcome: Outcome) -> dict[str, str]:
     if outcome.batch > outcome.largest:
         note = BOOK.say("launch", facts)
         return written | {"note": note, "title": BOOK.say("headline", facts)}
-    engine_launch = engine_setup(advice, advice.scenario.engine)
+    engine_launch = engine_setup(advice, advice.scenario.engine, served_model, draft_model)
     command = _command_facts(advice, outcome, engine_launch) | {"engine_name": engine}
     if engine_launch.problem:
         return written | {"note": COMMAND.say("problem", command)}

@@ -11,7 +11,6 @@ import mimetypes
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import pandas as pd
@@ -28,6 +27,7 @@ from advisor.prediction import AdvisorError
 from advisor.show.charts.figure import Chart
 from advisor.show.explain.round import Derivation, derive
 from advisor.show.explain.steps import Step, step_latex, value_text
+from advisor.show.live_file import browser_text
 from advisor.show.phrases.notes import note_texts
 from advisor.show.table import Table, capital, matrix
 from advisor.show.words.compare import setting_lines
@@ -351,18 +351,9 @@ def constants_table(made: Derivation) -> None:
     show_table(Table(CONSTANTS, list(dict.fromkeys(made.constants))))
 
 
-_FOLDERS = [Path(__file__).parent / folder for folder in ("browser", "serve/browser")]
-
-
-def _script(name: str) -> str:
-    """The text of a file that the browser gets, one of all pages or of Serve."""
-    path = next(folder / name for folder in _FOLDERS if (folder / name).exists())
-    return path.read_text(encoding="utf-8")
-
-
 def component(name: str, *scripts: str, style: str = "live.css") -> Any:
     """A component of the page of these scripts, joined: a component is one script. Its style is
     that of all components (tokens.css), then its own."""
-    js = [_script(f"{script}.js") for script in scripts]
-    css = _script("tokens.css") + _script(style)
+    js = [browser_text(f"{script}.js") for script in scripts]
+    css = browser_text("tokens.css") + browser_text(style)
     return st.components.v2.component(name, css=css, js="\n".join(js))

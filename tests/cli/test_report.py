@@ -25,7 +25,7 @@ from advisor.measured.measurements import sweeps
 from advisor.measured.store_build import build as build_profile
 from advisor.prediction import AdvisorError, Tier
 from advisor.show.report import build
-from advisor.show.report.formats import FORMATS
+from advisor.show.report.blocks import FORMATS
 from tests.command_line import QWEN as SCENARIO
 from tests.command_line import Run
 from tests.measured.sweep_fixture import DEVICE, write_sweep

@@ -27,10 +27,8 @@ from advisor.answers.by_length import (
 from advisor.answers.experts_loaded import Loading
 from advisor.answers.own_gap import as_measured, own_schedule
 from advisor.answers.zones import zones
-from advisor.measured.published import published_ids
 from advisor.physics.bands import unseen_gain
 from advisor.predict.scenario import Scenario
-from advisor.show.explain.nearby import published_speedups
 from advisor.show.live_answer import PAGE_SLOTS, live_answer
 from advisor.show.phrases.answer import BOOK
 from tests.e2e.app_server import wait_until_drawn
@@ -89,12 +87,6 @@ def advice(request: pytest.FixtureRequest) -> Advice:
     return advise(CASES[request.param])
 
 
-def page_data(advice: Advice) -> dict[str, Any]:
-    """The payload with the published runs that the page hands over."""
-    published = published_speedups(*published_ids(advice.scenario), advice.setup.placement.gpus)
-    return live_answer(advice, published)
-
-
 def lengths_of(data: dict[str, Any]) -> list[float]:
     """Accepted lengths of a payload's table; one that stands for none without a drafter."""
     return data["accepted"]["lengths"] if data["accepted"] else [1.0]
@@ -140,7 +132,7 @@ CASE_FACTS = (*FIGURES, "in_limit", "any_in_limit", "switches", "varies", "here_
 def test_on_the_grid_the_page_has_the_facts_and_sentences_of_the_library(
     tables: Any, advice: Advice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data = page_data(advice)
+    data = live_answer(advice)
     now = data["accepted"]["now"] if data["accepted"] else 1.0
     lengths = [now, *lengths_of(data)[1::7]]
     batches = [batch for batch in data["batches"] if batch <= data["last"]][::5]

@@ -184,6 +184,7 @@ OF_THE_CORE: dict[str, tuple[str, ...]] = {
     "export": (*GPT_OSS, "--output", "out", "--draft-model", "org/head"),
     "design": ("--gpus", "1xB200", "--batch", "64", "--target-total", "40B"),
     "explore": (*GPT_OSS, "--vary", "drafter"),
+    "report": (*GPT_OSS, "--output", "answer.html"),
     "models": (),
     "hardware": (),
     "presets": (),

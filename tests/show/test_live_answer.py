@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 
 import numpy as np
@@ -13,9 +14,11 @@ from advisor.answers.advice import Advice, advise
 from advisor.answers.experts_loaded import Loading
 from advisor.answers.explore.cells import AXES, explore
 from advisor.answers.outcome import outcome_of
+from advisor.measured.published import PublishedRun
 from advisor.physics import laws
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
+from advisor.show import live_answer as module
 from advisor.show.charts.maps import explored_chart
 from advisor.show.live_answer import (
     dense_twin,
@@ -62,26 +65,22 @@ def test_nothing_is_hidden_where_a_round_is_as_amdahl_has_it_and_all_where_it_co
     assert laws.hidden_share(1.2, 0.5, 1.8) == pytest.approx(0.5)
 
 
-def test_payload_and_why_are_json_and_hold_published_points_as_they_are(advice: Advice) -> None:
-    rows = {
-        "batch_size": [8, 16],
-        "n_draft": [3, None],
-        "speedup": [1.5, 1.6],
-        "drafter": ["eagle3", "mtp"],
-    }
-    points = pd.DataFrame(
-        rows
-        | {
-            "source": ["<b>a</b>", "b"],
-            "accepted_length": [2.7, np.nan],
-            "random_tokens": [False, True],
-        }
+def test_payload_and_why_are_json_and_hold_published_points_as_they_are(
+    advice: Advice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = (
+        PublishedRun(8, 3, 1.5, "eagle3", 1, "<b>a</b>", 2.7),
+        PublishedRun(16, math.nan, 1.6, "mtp", 1, "b", math.nan, random_tokens=True),
     )
-    data = json.loads(json.dumps(live_answer(advice, points)))
+    monkeypatch.setattr(module, "published_runs", lambda *_: runs)
+    own = pd.DataFrame({"batch_size": [4, 8], "speedup": [1.2, 1.1], "drafter": "", "source": ""})
+    own = own.assign(n_draft=pd.array([None, 2], dtype="Int64"), decides=False)
+    data = json.loads(json.dumps(live_answer(advice, own)))
     assert data["published"] == [
         [8.0, 3, 1.5, True, "<b>a</b>", False, "EAGLE-3"],
         [16.0, None, 1.6, False, "b", True, "Own MTP module"],
     ]
+    assert [point[:3] for point in data["own"]] == [[4.0, None, 1.2], [8.0, 2, 1.1]]
     assert data["usd_per_hour"] == pytest.approx(
         live_answer(advice, usd_per_hour=None)["usd_per_hour"]
     )

@@ -26,17 +26,16 @@ from advisor.answers.outcome import outcome_of
 from advisor.predict.scenario import SCHEMA_VERSION, Scenario, ScenarioFile, read_scenario
 from advisor.prediction import AdvisorError
 from advisor.show.phrases.notes import note_texts
+from advisor.show.report.basis import LIMITS
 from advisor.show.report.blocks import Code, FigureBlock, TableBlock
-from advisor.show.report.build import LIMITS, Report, build_report
+from advisor.show.report.build import Report, build_report
 from advisor.show.report.formats import document_of, file_name, render
 from advisor.show.report.layout import sections
 from advisor.show.words.compare import what_text
 from advisor.show.words.design import standing_text
-from advisor.text import unbroken_ranges
-from tests.show.report_fixtures import DATE, MIXED, QWEN, Page, own_model, report_on
+from tests.show.report_fixtures import DATE, MIXED, QWEN, own_model, report_on
 
 ROOT = Path(__file__).resolve().parents[2]
-FORMS = ("html", "pdf")
 TITLES = [
     "Question",
     "Answer",
@@ -59,10 +58,6 @@ TITLES = [
 ]
 
 
-def page(report: Report) -> Page:
-    return Page(render(report, "html").decode())
-
-
 def pdf(report: Report) -> pypdf.PdfReader:
     return pypdf.PdfReader(io.BytesIO(render(report, "pdf")))
 
@@ -75,7 +70,6 @@ def test_the_sections_stand_in_this_order_in_every_readable_format() -> None:
     report = report_on()
     assert [section.title for section in sections(report)] == TITLES
     assert re.findall(r"^## (.+)$", render(report, "md").decode(), flags=re.M) == TITLES
-    assert page(report).headings == [unbroken_ranges(report.verdict), *TITLES]
     text = pdf_text(report)
     places = [re.search(rf"^{re.escape(title)}\s*$", text, flags=re.M) for title in TITLES]
     assert all(places), [title for title, place in zip(TITLES, places, strict=True) if not place]
@@ -123,7 +117,7 @@ def test_the_report_says_how_the_design_stands_what_to_try_and_how_the_speedup_w
     assert any("equal quality" in work["used_for"] for work in report["cited"])
 
 
-@pytest.mark.parametrize("form", ["md", "html", "pdf"])
+@pytest.mark.parametrize("form", ["md", "pdf"])
 def test_every_table_cell_and_sentence_is_in_every_readable_format(form: str) -> None:
     report = report_on()
     text = {
@@ -132,7 +126,6 @@ def test_every_table_cell_and_sentence_is_in_every_readable_format(form: str) ->
             .replace("&gt;", ">")
             .replace("&lt;", "<")
         ),
-        "html": lambda: "".join(page(report).body),
         "pdf": lambda: pdf_text(report),
     }[form]()
     shown = re.sub(r"\s+", "", text)
@@ -156,8 +149,7 @@ def test_another_process_gives_the_same_bytes() -> None:
     script = (
         "import hashlib; from tests.show.report_fixtures import MIXED, QWEN, report_on;from "
         "advisor.show.report.formats import render;reports = [report_on(scenario) for scenario in "
-        "(QWEN, MIXED)];print([hashlib.sha256(render(one, form)).hexdigest() for one in reports "
-        "for form in ('html', 'pdf')])"
+        "(QWEN, MIXED)];print([hashlib.sha256(render(one, 'pdf')).hexdigest() for one in reports])"
     )
     elsewhere = {"PATH": "/usr/bin:/bin", "PYTHONHASHSEED": "2", "TZ": "Asia/Tokyo"}
     there = subprocess.run(
@@ -169,17 +161,13 @@ def test_another_process_gives_the_same_bytes() -> None:
         timeout=120,
         env=elsewhere,
     )
-    here = [
-        hashlib.sha256(render(report_on(one), form)).hexdigest()
-        for one in (QWEN, MIXED)
-        for form in FORMS
-    ]
+    here = [hashlib.sha256(render(report_on(one), "pdf")).hexdigest() for one in (QWEN, MIXED)]
     assert there.stdout.strip() == str(here)
 
 
 def test_another_date_changes_every_dated_format() -> None:
     other = dataclasses.replace(report_on(), date=dt.date(2027, 1, 2))
-    for form in ("md", "html", "pdf", "json"):
+    for form in ("md", "pdf", "json"):
         assert render(other, form) != render(report_on(), form)
 
 
@@ -282,23 +270,6 @@ def alt_texts(node: object) -> list[str]:
         return []
     own = [str(node["/Alt"])] if "/Alt" in node else []
     return own + (alt_texts(node["/K"]) if "/K" in node else [])
-
-
-def test_the_html_loads_nothing_and_runs_nothing() -> None:
-    text = render(report_on(), "html").decode()
-    found = Page(text)
-    assert [address.split(",")[0] for address in found.addresses] == [
-        "src=data:image/svg+xml;base64"
-    ] * 2
-    assert not {"link", "iframe", "script", "object", "embed", "base", "form"} & {
-        tag.split()[0] for tag in found.tags
-    }
-    policy = re.search(r'Content-Security-Policy" content="([^"]+)"', text)
-    assert "default-src 'none'" in policy[1]
-    assert "script-src" not in policy[1]
-    assert len(text) < 500_000
-    assert "url(" not in text.split("</style>")[0]
-    assert "@import" not in text.split("</style>")[0]
 
 
 def test_launch_lines_are_broken_for_readers_without_changing_a_word() -> None:

@@ -264,7 +264,7 @@ def test_a_sweep_has_no_map_of_one_axis_and_says() -> None:
         None,
         [],
     )
-    for form in ("md", "html", "pdf", "json"):
+    for form in ("md", "pdf", "json"):
         assert render(made, form)
     nothing = build_report(
         advise(QWEN), DATE, swept=view_of(sweep(grid().assign(fits=False)), None, {})
@@ -336,11 +336,10 @@ def test_a_section_is_there_only_when_asked_for_in_every_format_and_the_same_eac
     assert value[key] is not None
     part = render(made(), "md").decode().split(f"## {title}\n")[1].split("\n## ")[0]
     assert [text for text in words if text not in part] == []
-    assert title in render(made(), "html").decode()
     assert render(made(), "pdf").startswith(b"%PDF")
     answers = {name: getattr(made(), name) for name in ("ranks", "swept", "over_context", "board")}
     again = build_report(advise(made().scenario), DATE, **answers)
-    for form in ("md", "html", "json"):
+    for form in ("md", "json"):
         assert render(again, form) == render(made(), form)  # type: ignore[arg-type]
     assert document_of(report_on())[key] is None
     assert SECTIONS[key][0] not in render(report_on(), "md").decode()

@@ -25,7 +25,7 @@ SIZES = ((8, 16, 3), (8, 64, 3), (32, 1024, 8))
 """Ranks, batch, longest draft."""
 LAYERS = 58
 SECTION_BATCH = 64
-FORMATS: tuple[Format, ...] = ("md", "html", "pdf", "json")
+FORMATS: tuple[Format, ...] = ("md", "pdf", "json")
 
 
 def main() -> None:

@@ -56,3 +56,38 @@ BOOK = Book.of(
     Phrase("own", "", "{decided} The command below follows these runs of yours."),
     Phrase("elsewhere", "", "The launch line on {engine} is in the full report."),
 )
+LIVE_FILE = Book.of(
+    Phrase(
+        "place", "", "{what} on {gpus} × {accelerator}, {engine}, context {context:int}. {date}."
+    ),
+    Phrase("other_title", "", "Get the launch command"),
+    Phrase(
+        "other_note",
+        "private",
+        "The launch command at another accepted length: `advisor advise` with your own file and "
+        "--accepted-length.",
+    ),
+    Phrase("other_note", "", "It writes the launch command at this accepted length."),
+)
+"""The answer as a file that lives."""
+GALLERY = Book.of(
+    Phrase("title", "", "Where drafting gains most"),
+    Phrase(
+        "intro",
+        "",
+        "{n} setups, predicted by version {version} on {date}: speedup over no speculation by "
+        "batch, 1 to {largest:int} on a logarithmic axis, with the 80% range. The dot is the sweet "
+        "spot, where a step loads most experts anyway. Each opens as a live answer with its "
+        "command.",
+    ),
+    Phrase("where", "", "{gpus} × {accelerator}, {engine}"),
+    Phrase("spot_text", "has_spot", "Sweet spot: {spot:x} at batch {spot_batch:int}"),
+    Phrase("spot_text", "", "No sweet spot: {first:x} at batch 1"),
+    Phrase(
+        "label",
+        "",
+        "Speedup by batch: {first:x} at batch 1, {end:x} at batch {end_batch:int}. {spot_text}.",
+    ),
+    flags={"has_spot": ("spot", "known", None)},
+)
+"""The index of `make gallery`."""

@@ -1,1 +1,1 @@
-"""The answer as PDF, HTML, Markdown, JSON and CSV."""
+"""The answer as PDF, Markdown, JSON and CSV."""

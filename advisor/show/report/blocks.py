@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from advisor.show.table import Table, capital
 from advisor.text import printable, typeset
 
 FigureKey = Literal["speedup", "components"]
+Format = Literal["md", "html", "pdf", "json", "csv"]
+"""`html`: the answer as a file that lives (show/live_file.py); the others: a report."""
+FORMATS: tuple[Format, ...] = get_args(Format)
 _LENGTH = 4000
 """Longest text printed, in characters."""
 

@@ -4,8 +4,6 @@ network."""
 from __future__ import annotations
 
 import datetime as dt
-import importlib.metadata
-import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from advisor import __version__
 from advisor.answers.advice import Advice
 from advisor.answers.by_context import KByContext
 from advisor.answers.engines.config import EngineExport, one_option_a_line, one_slot_a_line
@@ -30,25 +27,26 @@ from advisor.answers.outcome import Outcome, outcome_of
 from advisor.catalog.engines import export_engines, load_engine
 from advisor.measured.refit_result import Errors
 from advisor.measured.validation import judged_errors, read_judged
-from advisor.physics.memory import USABLE_SHARE
 from advisor.predict.curve import Curve, digits
 from advisor.predict.scenario import Scenario
-from advisor.predict.setup import Setup
-from advisor.predict.spend import Spend, price_of, spend_at
-from advisor.predict.tiers import CALIBRATED_TOKENS
+from advisor.predict.spend import Spend
 from advisor.prediction import AdvisorError, Constant, Tier
 from advisor.show.phrases.answer import BOOK
 from advisor.show.phrases.notes import note_texts
 from advisor.show.phrases.report import BOOK as REPORT
+from advisor.show.report.basis import (
+    APP_ADDRESS,
+    assumption_texts,
+    constants_of,
+    share_query,
+    versions,
+)
 from advisor.show.report.blocks import Block, Code, Listing, Paragraph
 from advisor.show.words.answer import draft_to_name, engine_setup, name_to_serve
 from advisor.show.words.compare import model_name, setting_lines
 from advisor.show.words.diagnosis import DiagnosisView
-from advisor.show.words.load import does_not_fit
+from advisor.show.words.load import spend_of
 from advisor.text import printable
-
-APP_ADDRESS = "http://127.0.0.1:8501/"
-"""Where `advisor app` serves unless told otherwise."""
 
 
 def engine_setups(
@@ -69,9 +67,8 @@ def engine_setups(
         return tuple(
             EngineExport(engine=engine.id, problem=why.rstrip(".")) for engine in export_engines()
         )
-    served = printable(served_model or name_to_serve(advice))
     return tuple(
-        engine_setup(advice, engine.id, served, draft_model, contexts)
+        engine_setup(advice, engine.id, served_model, draft_model, contexts)
         for engine in export_engines()
     )
 
@@ -114,33 +111,6 @@ def check_blocks(checks: tuple[CheckCommand, ...]) -> tuple[Block, ...]:
     return intro, *(Code(one_option_a_line(step.command), step.purpose) for step in checks)
 
 
-LIMITS = (
-    (
-        "The headline speedup is for decoding, per user. Prefill is charged only when prompt and "
-        "output tokens are given."
-    ),
-    "All sequences of a batch have the same context length and draft the same K in every round.",
-    (
-        "A round drafts, verifies K + 1 tokens per sequence, then accepts or rejects; the three "
-        "do not overlap."
-    ),
-    f"Kernels are calibrated on steps of up to {CALIBRATED_TOKENS:,} tokens; beyond, results are "
-    "marked as outside the data and their band is widened.",
-    "The recommended K has the least expected loss against the best K in each simulated case, K = "
-    "0 included; within the noise the smaller K.",
-    f"Memory counts weights, drafter and KV cache against {USABLE_SHARE:.0%} of each GPU.",
-    (
-        "The slowest expert-parallel rank follows an assumed formula, or counts on given loads; "
-        "neither is measured."
-    ),
-    "Draft trees and a second model on the same GPU are outside the model.",
-    "Tiers, best first: measured, interpolated, fitted, roofline. An answer has the lowest tier "
-    "among the parts that take a tenth of the time or more.",
-)
-MAX_QUERY_CHARACTERS = 8_000
-"""Longest share query printed: servers and mail programs cut longer addresses. The JSON report has
-the scenario."""
-_PACKAGES = ("numpy", "pydantic", "matplotlib", "typst", "aiconfigurator-core")
 _SIX_DIGITS = np.vectorize(digits, otypes=[float])
 
 
@@ -216,8 +186,7 @@ class Report:
     def share_query(self) -> str:
         """URL query that restores the scenario. Empty when its configuration is too large for an
         address."""
-        query = self.scenario.to_query()
-        return query if len(query) <= MAX_QUERY_CHARACTERS else ""
+        return share_query(self.scenario)
 
     @cached_property
     def drawn_curve(self) -> Curve:
@@ -267,78 +236,12 @@ def build_report(
         settings=setting_lines(advice.setup),
         outcome=outcome,
         verdict=printable(BOOK.say("headline", outcome.facts)),
-        assumptions=_assumptions(setup),
-        constants=_constants(setup),
+        assumptions=assumption_texts(setup),
+        constants=constants_of(setup),
         sources=sources,
-        versions=_versions(),
+        versions=versions(),
         **looked_up,
     )
-
-
-def spend_of(advice: Advice, usd_per_hour: float | None = None) -> Spend | None:
-    """Money and energy at a price, by default the accelerator's, and at its TDP. None without a
-    batch that fits."""
-    curve = advice.curve
-    setup = advice.setup
-    if does_not_fit(setup):
-        return None
-    column = curve.column(advice.recommendation.n_draft)
-    return spend_at(
-        setup, curve, advice.batch_index, column, price_of(setup.hardware, usd_per_hour)
-    )
-
-
-def _assumptions(setup: Setup) -> tuple[str, ...]:
-    source = setup.acceptance.source
-    lines = [
-        source[:1].upper() + source[1:]
-        if source.startswith("accepted length")
-        else f"Accepted length: {source}"
-    ]
-    lines += [f"Routing: {setup.routing_because}", setup.cache.sentence]
-    lines += [f"{setup.drafter.name}: {note}" for note in setup.drafter.notes]
-    lines += [f"{setup.hardware.name}: {note}" for note in setup.hardware.notes]
-    return tuple(printable(line).rstrip(".") + "." for line in lines)
-
-
-def _constants(setup: Setup) -> dict[str, Constant]:
-    """The accelerator's memory, link and peaks of the formats in use."""
-    hardware = setup.hardware
-    used = {
-        setup.architecture.dtypes.attention,
-        setup.architecture.dtypes.dense,
-        setup.architecture.dtypes.routed,
-    }
-    by_name: dict[str, Constant | None] = {
-        "Memory": hardware.memory_bytes,
-        "Memory bandwidth": hardware.bandwidth_bytes_per_s,
-    }
-    if setup.placement.gpus > 1:
-        by_name["Link"] = hardware.link_bytes_per_s
-    if setup.costs.network is not None:
-        by_name["Network between nodes"] = hardware.network_bytes_per_s
-    by_name |= {
-        f"Peak, {dtype}": peak
-        for dtype, peak in hardware.peak_flops_per_s.items()
-        if dtype in {*used, "bf16"}
-    }
-    return {
-        name: constant.model_copy(update={"source": printable(constant.source)})
-        for name, constant in by_name.items()
-        if constant is not None
-    }
-
-
-def _versions() -> dict[str, str]:
-    """The advisor, Python, and the packages that numbers and files depend on; absent ones are left
-    out."""
-    versions = {"advisor": __version__, "python": platform.python_version()}
-    for name in _PACKAGES:
-        try:
-            versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return versions
 
 
 def applicable_errors(

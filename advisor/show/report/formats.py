@@ -3,15 +3,10 @@ docs/report.schema.json."""
 
 from __future__ import annotations
 
-import base64
 import datetime as dt
 import json
 import re
-from functools import lru_cache
-from importlib.resources import files
-from typing import Any, Literal, get_args
-
-import jinja2
+from typing import Any
 
 from advisor.answers.advice import component_times
 from advisor.answers.best_k import range_values
@@ -21,8 +16,17 @@ from advisor.predict.scenario import SCHEMA_VERSION, Scenario
 from advisor.prediction import AdvisorError
 from advisor.show.explain.steps import step_text
 from advisor.show.phrases.notes import note_texts
-from advisor.show.report.blocks import Block, Code, FigureBlock, Listing, Paragraph, TableBlock
-from advisor.show.report.build import LIMITS, Report
+from advisor.show.report.basis import LIMITS
+from advisor.show.report.blocks import (
+    Block,
+    Code,
+    FigureBlock,
+    Format,
+    Listing,
+    Paragraph,
+    TableBlock,
+)
+from advisor.show.report.build import Report
 from advisor.show.report.layout import ERRORS, if_any, key_figures, sections
 from advisor.show.report.sections import (
     cited_works,
@@ -43,41 +47,9 @@ from advisor.show.words.diagnosis import DiagnosisView
 from advisor.show.words.explain import NAMED
 from advisor.show.words.leaderboard import document as board_document
 from advisor.show.words.load import map_document, spend_document
-from advisor.text import csv_text, json_values, printable, unbroken_ranges
+from advisor.text import csv_text, json_values, printable
 
-Format = Literal["md", "html", "pdf", "json", "csv"]
-FORMATS: tuple[Format, ...] = get_args(Format)
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
-
-
-def to_html(report: Report) -> str:
-    """The whole report. Text is escaped by the template; nothing in it is loaded, and nothing
-    runs."""
-    from advisor.show.report.paper import drawing
-
-    body = sections(report)
-    figures = {
-        block.key: base64.b64encode(drawing(report, block.key).encode()).decode()
-        for section in body
-        for block in section.blocks
-        if isinstance(block, FigureBlock)
-    }
-    return _template().render(
-        report=report, key_figures=key_figures(report), sections=body, figures=figures
-    )
-
-
-@lru_cache(maxsize=1)
-def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters["kind"] = lambda block: type(block).__name__
-    environment.filters["unbroken"] = unbroken_ranges
-    text = (
-        files("advisor.show.report").joinpath("templates/report.html").read_text(encoding="utf-8")
-    )
-    return environment.from_string(text)
 
 
 def to_pdf(report: Report, *, brief: bool) -> bytes:
@@ -168,12 +140,12 @@ def markdown_code(code: Code) -> list[str]:
 def render(report: Report, form: Format, *, brief: bool = False) -> bytes:
     """The report in a format, UTF-8 where text. `brief`: a PDF of one page. Raises AdvisorError for
     an unknown one."""
-    if form in ("pdf", "html"):
+    if form == "pdf":
         try:
-            return to_pdf(report, brief=brief) if form == "pdf" else to_html(report).encode()
+            return to_pdf(report, brief=brief)
         except ModuleNotFoundError as error:
             raise AdvisorError(
-                f"{form.upper()} needs the package {error.name}, which is not installed; install "
+                f"PDF needs the package {error.name}, which is not installed; install "
                 "requirements.txt, or choose md"
             ) from error
     if form == "md":
@@ -188,7 +160,7 @@ def render(report: Report, form: Format, *, brief: bool = False) -> bytes:
             for row in curve_rows(report.advice.curve)
         ]
         return csv_text(list(rows[0]), rows).encode()
-    raise AdvisorError(f"no report format {form!r}; choose one of {', '.join(FORMATS)}")
+    raise AdvisorError(f"no report format {form!r}; choose md, pdf, json or csv")
 
 
 def file_name(scenario: Scenario, form: Format, date: dt.date) -> str:

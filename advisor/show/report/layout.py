@@ -1,5 +1,4 @@
-"""A report as a list of sections of plain blocks: what is said, once, for Markdown, HTML and PDF
-alike.
+"""A report as a list of sections of plain blocks: what is said, once, for Markdown and PDF alike.
 
 And its one page for whoever decides: what to do, what it gains, what it costs, what would change
 it, what to run.
@@ -19,7 +18,6 @@ from advisor.catalog.models import stored_format
 from advisor.measured.refit_result import Errors
 from advisor.physics.bands import SIMULATED
 from advisor.predict.curve import curve_rows
-from advisor.prediction import Constant
 from advisor.show.live_answer import engine_label
 from advisor.show.phrases.book import FORMS
 from advisor.show.phrases.book import two_digits as digits
@@ -27,6 +25,13 @@ from advisor.show.phrases.notes import note_texts
 from advisor.show.phrases.report import BOOK
 from advisor.show.phrases.schedule import BOOK as SCHEDULE_BOOK
 from advisor.show.phrases.schedule import CONTEXT, TEXTS
+from advisor.show.report.basis import (
+    LIMITS,
+    constants_table,
+    identity,
+    link,
+    references,
+)
 from advisor.show.report.blocks import (
     Block,
     Code,
@@ -34,11 +39,10 @@ from advisor.show.report.blocks import (
     Listing,
     Paragraph,
     Section,
-    TableBlock,
     table_block,
     typeset_block,
 )
-from advisor.show.report.build import LIMITS, Report, check_blocks, engine_blocks
+from advisor.show.report.build import Report, check_blocks, engine_blocks
 from advisor.show.report.sections import (
     cost_and_energy,
     derivation,
@@ -62,7 +66,6 @@ from advisor.show.words.answer import (
     place_text,
 )
 from advisor.show.words.basis import accepted_text, correction_text
-from advisor.show.words.explain import NAMED
 from advisor.show.words.load import does_not_fit, spend_text
 from advisor.text import MERITS, printable, tier_text
 
@@ -144,11 +147,11 @@ def sections(report: Report) -> tuple[Section, ...]:
     reference: _Part = (
         ("Limits", (Listing(LIMITS),)),
         ("Cost and energy", cost_and_energy(report)),
-        ("Constants of the accelerator", (_constants(report),)),
+        ("Constants of the accelerator", (constants_table(report.sources, report.constants),)),
         ("Derivation", derivation(report)),
         ("Works cited", (works(report),)),
-        ("Sources", (Listing(references(report), numbered=True),)),
-        ("This report", _identity(report)),
+        ("Sources", (Listing(references(report.sources, report.constants), numbered=True),)),
+        ("This report", identity(report.scenario, report.date, report.versions, report.address)),
     )
     return tuple(
         Section(
@@ -303,37 +306,6 @@ ERRORS: tuple[Column[tuple[str, Errors]], ...] = (
 """How far predictions were off on each group of published speedups."""
 
 
-def _constants(report: Report) -> TableBlock:
-    known = references(report)
-    number = Column[tuple[str, Constant]](
-        "Source no.",
-        lambda row: 1 + next(i for i, source in enumerate(known) if source.endswith(row[1].source)),
-    )
-    columns = (*(column for column in NAMED if column.label != "Source"), number)
-    return table_block(Table(columns, list(report.constants.items())))
-
-
-def references(report: Report) -> tuple[str, ...]:
-    """All sources: those of the answer, then those of the constants shown that are not among
-    them."""
-    sources = list(report.sources)
-    for constant in report.constants.values():
-        if not any(text.endswith(constant.source) for text in sources):
-            sources.append(constant.source)
-    return tuple(sources)
-
-
-def _identity(report: Report) -> tuple[Block, ...]:
-    versions = ", ".join(f"{name} {version}" for name, version in report.versions.items())
-    facts = {
-        "hash": report.scenario.hash,
-        "date": report.date.isoformat(),
-        "versions": versions,
-    }
-    link = _link(report) if report.share_query else Paragraph(BOOK.say("opens_not", {}))
-    return Paragraph(BOOK.say("identity", facts)), link
-
-
 def _band(low: float, high: float) -> str:
     return f"{low:.2f}-{high:.2f}"
 
@@ -366,7 +338,7 @@ def brief_sections(report: Report, *, linked: bool = True) -> tuple[Section, ...
     )
     command = _command(report)
     has_link = linked and 0 < len(report.share_query) <= _LONGEST_LINK
-    run = (*command, _link(report)) if has_link else command
+    run = (*command, link(report.address, report.share_query)) if has_link else command
     page_sections = (
         Section("In short", (Paragraph(_in_short(report)),)),
         Section("Speedup by batch size", (Paragraph(finding), FigureBlock("speedup", finding))),
@@ -426,13 +398,6 @@ def _doubts(report: Report) -> tuple[Block, ...]:
             )
         ),
     )
-
-
-def _link(report: Report) -> Block:
-    host = report.address.split("/")[2]
-    is_local = host.startswith(("127.0.0.1", "localhost"))
-    caption = BOOK.say("opens", {"host": host, "is_local": is_local})
-    return Code(f"{report.address}?{report.share_query}", caption)
 
 
 def _command(report: Report) -> tuple[Block, ...]:

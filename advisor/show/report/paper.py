@@ -1,7 +1,7 @@
 """A report as a tagged PDF (PDF/UA-1), typeset without a browser, with its charts as SVG; the same
 bytes each time.
 
-Charts are drawn once for paper and for HTML: SVG that needs no font.
+Charts are SVG that needs no font.
 """
 
 from __future__ import annotations
@@ -214,9 +214,7 @@ def typeset_pdf(report: Report, parts: Sequence[Section], title: str) -> bytes:
             )
         )
     except typst.TypstError as error:
-        raise AdvisorError(
-            f"the PDF could not be typeset ({error}); use --format html or md"
-        ) from error
+        raise AdvisorError(f"the PDF could not be typeset ({error}); use --format md") from error
 
 
 def showable(text: str) -> str:

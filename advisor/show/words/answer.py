@@ -341,7 +341,7 @@ def _broken_json(text: str, width: int) -> list[str]:
 def engine_setup(
     advice: Advice,
     engine: str,
-    served_model: str = "",
+    served_model: str | None = None,
     draft_model: str | None = None,
     contexts: KByContext | None = None,
 ) -> EngineExport:
@@ -349,7 +349,7 @@ def engine_setup(
 
     served_model, draft_model : as of `engine_setups`.
     """
-    served_model = served_model or printable(name_to_serve(advice))
+    served_model = printable(served_model or name_to_serve(advice))
     try:
         draft = draft_to_name(advice, engine, draft_model)
         engine_advice = advice_on(advice, engine)

@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from advisor.answers.advice import Advice
 from advisor.answers.explore.cells import ContextMap
 from advisor.catalog.hardware import drafter_name
 from advisor.catalog.task_transfer import context_factors
 from advisor.physics.hardware import Hardware
 from advisor.predict.setup import Setup
-from advisor.predict.spend import Arm, Spend
+from advisor.predict.spend import Arm, MeasuredPower, Spend, price_of, spend_at
 from advisor.prediction import Prediction, Tier
 from advisor.show.phrases.book import FORMS
 from advisor.show.phrases.book import figure_band as figure
@@ -300,6 +301,22 @@ def map_document(found: ContextMap) -> dict[str, Any]:
 def spend_text(spend: Spend, hardware: Hardware) -> str:
     """Money and energy in one line, and what to give where one of them cannot be told."""
     return f"{_money(spend, hardware)} {_energy(spend, hardware)}"
+
+
+def spend_of(
+    advice: Advice, usd_per_hour: float | None = None, measured: MeasuredPower | None = None
+) -> Spend | None:
+    """Money and energy of a token at the recommended K. None where the batch does not fit.
+
+    usd_per_hour : None: the accelerator's own price. measured : power of a run. None: the TDP.
+    """
+    curve = advice.curve
+    setup = advice.setup
+    price = price_of(setup.hardware, usd_per_hour)
+    if does_not_fit(setup):
+        return None
+    column = curve.column(advice.recommendation.n_draft)
+    return spend_at(setup, curve, advice.batch_index, column, price, measured)
 
 
 def does_not_fit(setup: Setup) -> str:

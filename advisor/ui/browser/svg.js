@@ -3,6 +3,7 @@
 function filled(made, attributes, children) {
   for (const [key, value] of Object.entries(attributes))
     if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
+    else if (key === "style") made.style.cssText = value; // an attribute is against the policy of a file
     else if (value === true) made.setAttribute(key, "");
     else if (value !== false && value !== null) made.setAttribute(key, value);
   made.append(...children.flat());

@@ -251,7 +251,7 @@ def draw_live(advice: Advice) -> None:
             text = decision_text(decided, measured=False)  # the chart has them
             st.markdown(f"Yours: {plain(text)}", width="content")
             st.page_link(str(PAGES["measure"]), label="Compare", icon=":material/monitoring:")
-    data = live_answer(advice, published_for(scenario), points, st.session_state.get("load_price"))
+    data = live_answer(advice, points, st.session_state.get("load_price"))
     _ANSWER(
         key=_KEY,
         data=data,

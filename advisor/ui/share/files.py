@@ -25,11 +25,15 @@ from advisor.catalog.engines import load_engine
 from advisor.predict.scenario import Scenario
 from advisor.predict.setup import traffic_of
 from advisor.prediction import Frozen
+from advisor.show.live_file import live_file
 from advisor.show.phrases.notes import note_texts
 from advisor.show.phrases.runs import decision_text
-from advisor.show.report.build import APP_ADDRESS, Report, build_report, engine_setups, spend_of
-from advisor.show.report.formats import Format, render
+from advisor.show.report.basis import APP_ADDRESS
+from advisor.show.report.blocks import Format
+from advisor.show.report.build import Report, build_report, engine_setups
+from advisor.show.report.formats import render
 from advisor.show.words.answer import WIDTH, paste_lines
+from advisor.show.words.load import spend_of
 from advisor.ui.answers import (
     BoardAsked,
     advice_for,
@@ -87,11 +91,13 @@ class Extras(Frozen):
     """What speedups of the user's own say of K; empty where none decide."""
     yours: tuple[tuple[int, int, int], ...] = ()
     """Their `own_schedule`."""
+    runs: str = ""
+    """The user's speedups, as CSV: they name those of a live file to the cache."""
 
     @property
     def is_private(self) -> bool:
         """Whether a section stands on what the user gave or counted in this session."""
-        return bool(self.ranks or self.swept or self.own)
+        return bool(self.ranks or self.swept or self.runs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,11 +137,18 @@ def report_for(
     return replace(report, decided=extras.own, verdict=extras.own, remarks=(alone,))
 
 
-@remembered(st.cache_data, shared=24, own=5, keys=(Extras,))  # the HTML file has about 5 MB
+@remembered(st.cache_data, shared=24, own=5, keys=(Extras,))
 def report_file(
     scenario: Scenario, date: dt.date, form: Form, extras: Extras, _ranks: RanksAnswer | None = None
 ) -> bytes:
     """The report in one format. `extras.ranks` names the answer `_ranks` to the cache."""
+    if form == "html":
+        price = extras.usd_per_hour
+        runs = own_points(scenario)
+        text = live_file(
+            advice_for(scenario), date, own=runs, usd_per_hour=price, address=extras.address
+        )
+        return text.encode()
     report = report_for(scenario, date, extras, _ranks)
     return render(report, "pdf", brief=True) if form == "brief" else render(report, form)
 
@@ -170,6 +183,7 @@ def _extras(scenario: Scenario, **further: Any) -> Extras:
         address=root,
         own=decided,
         yours=own_schedule(points),
+        runs="" if points is None else points.to_csv(),
         **further,
     )
 

@@ -25,7 +25,7 @@ from advisor.ui.widgets import advice_or_stop, download, scenario_or_stop, show_
 
 BUTTONS: tuple[tuple[Format, str, str], ...] = (
     ("pdf", "PDF", "A tagged PDF of four to six pages, for print and for screen readers."),
-    ("html", "HTML", "One file with text, tables and charts that loads nothing from a network."),
+    ("html", "HTML", "The answer with its sliders, in one file that loads nothing from a network."),
     ("md", "Markdown", "Text and tables, for a wiki or a merge request."),
     (
         "json",

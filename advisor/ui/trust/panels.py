@@ -35,7 +35,7 @@ from advisor.prediction import Constant
 from advisor.show.charts.measured import TIER_NAMES, chances_chart, coverage_chart, predicted_chart
 from advisor.show.explain.round import citations, cited, derive
 from advisor.show.phrases.answer import BOOK
-from advisor.show.report.build import LIMITS
+from advisor.show.report.basis import LIMITS
 from advisor.show.table import Column, Table, matrix
 from advisor.show.words.answer import accepted_lengths
 from advisor.show.words.basis import track_record_text
