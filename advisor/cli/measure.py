@@ -243,7 +243,7 @@ def fit(
         out.write_file(output, f"{text}\n{of}")
     if as_json:
         document = {k: v for k, v in vars(answer).items() if k != "rows"} | {
-            "warnings": rows.result.warnings,
+            "warnings": reading_texts(rows.result.warnings),
             "rejects": rows.result.rejects.to_dict("records"),
             "not_read": failed,
         }
@@ -441,7 +441,7 @@ _OF_FIT = ("output", "rejects", "force", "as_json", "acceptance", "acceptance_pr
 
 _SUMMED = (
     *("format_name", "kind", "sha256", "rows_read", "rows_kept"),
-    *("rows_refused", "ready", "missing", "warnings"),
+    *("rows_refused", "ready", "missing"),
 )
 
 
@@ -450,6 +450,7 @@ def _summary(result: Measured) -> dict[str, Any]:
         "file": result.file_name,
         "format": result.format_id,
         **{name: getattr(result, name) for name in _SUMMED},
+        "warnings": reading_texts(result.warnings),
         "derived": reading_texts(result.derived),
         "asked": [question.text for question in open_questions(result.rejects)],
         "rejects": result.rejects.to_dict("records"),
@@ -479,7 +480,7 @@ def _print_result(result: Measured) -> None:
         )
     for line, rates in _acceptances(result):
         _item(f"to use the acceptance measured in line {line}: --acceptance {rates}")
-    for text in result.warnings:
+    for text in reading_texts(result.warnings):
         _item(f"warning: {text}")
     for reject in result.rejects.head(10).to_dict("records"):
         _item(
@@ -501,7 +502,7 @@ def _print_said(result: Measured) -> None:
     rows by reason."""
     for text in reading_texts(note for note in result.derived if note.kind in ON_NAMES):
         out.say(f"read: {text}")
-    out.print_labelled("warning", result.warnings)
+    out.print_labelled("warning", reading_texts(result.warnings))
     for question in open_questions(result.rejects):
         out.say(f"needed, with {question.options}: {question.text}")
     if result.kind == "points":

@@ -200,8 +200,8 @@ class Sweep:
     """Rows that stood there twice and count once. [-]"""
     without_bands: bool = False
     """Whether it is of a release whose times had no band."""
-    renamed: tuple[str, ...] = ()
-    """Remarks on names of before."""
+    renamed: tuple[tuple[tuple[str, str], ...], ...] = ()
+    """Names of before 0.2 and today's, (old, today's), as some of the files have them."""
 
 
 def read_sweep_files(paths: Sequence[Path], max_rows: int = MAX_ROWS) -> Sweep:
@@ -252,8 +252,10 @@ def read_sweep(files: Sequence[tuple[str, bytes]], max_rows: int = MAX_ROWS) -> 
             )
     frame = pd.concat([_frame(name, file) for name, file in tables], ignore_index=True)
     sweep = sweep_from(frame, makers[first])
-    remarks = dict.fromkeys(names_of_today(file.schema_arrow.names)[1] for _, file in tables)
-    return replace(sweep, renamed=tuple(filter(None, remarks)))
+    renamed = dict.fromkeys(
+        tuple(names_of_today(file.schema_arrow.names).items()) for _, file in tables
+    )
+    return replace(sweep, renamed=tuple(filter(None, renamed)))
 
 
 def sweep_from(frame: pd.DataFrame, maker: Mapping[str, str]) -> Sweep:
@@ -314,7 +316,7 @@ def _opened(name: str, content: bytes) -> pq.ParquetFile:
 
 
 def _stored_names(file: pq.ParquetFile) -> dict[str, str]:
-    old, _ = names_of_today(file.schema_arrow.names)
+    old = names_of_today(file.schema_arrow.names)
     return {old.get(name, name): name for name in file.schema_arrow.names}
 
 
