@@ -559,6 +559,5 @@ def read_points(path: Path, columns: Sequence[str] = ()) -> GivenRows:
     """A CSV of measured points, what is odd about it on standard error. Raises AdvisorError for
     anything else."""
     rows = read_given(path.name, read_bytes(path), mapped(columns))
-    for text in reading_texts(rows.warnings):
-        click.echo(f"warning: {text}", err=True)
+    print_labelled("warning", reading_texts(rows.warnings), err=True)
     return rows

@@ -230,7 +230,7 @@ _READING: Facts = dict.fromkeys(reading.BOOK.facts, "name") | {
     **dict.fromkeys(("total", "client", "server"), 1200),
     "lines": (2, 5, 9),
     "drafts": (1, 3),
-    "old": (("k_draft", "n_draft"),),
+    "renamed": (("k_draft", "n_draft"),),
     "k_of_word": (("off", 0), ("on", None)),
     "per_gpu": True,
     "left": (3, "step"),

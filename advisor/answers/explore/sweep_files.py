@@ -200,8 +200,8 @@ class Sweep:
     """Rows that stood there twice and count once. [-]"""
     without_bands: bool = False
     """Whether it is of a release whose times had no band."""
-    renamed: tuple[tuple[tuple[str, str], ...], ...] = ()
-    """Names of before 0.2 and today's, (old, today's), as some of the files have them."""
+    renamed: tuple[tuple[str, str], ...] = ()
+    """Names of before 0.2 in the files, with today's."""
 
 
 def read_sweep_files(paths: Sequence[Path], max_rows: int = MAX_ROWS) -> Sweep:
@@ -252,10 +252,8 @@ def read_sweep(files: Sequence[tuple[str, bytes]], max_rows: int = MAX_ROWS) -> 
             )
     frame = pd.concat([_frame(name, file) for name, file in tables], ignore_index=True)
     sweep = sweep_from(frame, makers[first])
-    renamed = dict.fromkeys(
-        tuple(names_of_today(file.schema_arrow.names).items()) for _, file in tables
-    )
-    return replace(sweep, renamed=tuple(filter(None, renamed)))
+    names = (name for _, file in tables for name in file.schema_arrow.names)
+    return replace(sweep, renamed=tuple(names_of_today(names).items()))
 
 
 def sweep_from(frame: pd.DataFrame, maker: Mapping[str, str]) -> Sweep:

@@ -644,8 +644,8 @@ def map_header(
                 f"{COLUMNS[kind][target].in_text} and differ; keep one of them"
             )
         notes.append(warned("column_repeated", column=placed[index], first=placed[first]))
-    if old := names_of_today(map(header_key, table.header)):
-        notes.append(warned("old_names", old=tuple(old.items())))
+    if renamed := names_of_today(map(header_key, table.header)):
+        notes.append(warned("old_names", renamed=tuple(renamed.items())))
     return Mapped(columns, tuple(unknown), tuple(notes), pair)
 
 

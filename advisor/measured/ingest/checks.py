@@ -89,8 +89,7 @@ RULES: dict[TableKind, tuple[CheckRule, ...]] = {"points": POINT_RULES, "kernels
 
 @dataclass(frozen=True)
 class Checked:
-    """Mask of rows to keep [rows], a Reject per broken rule and row, warnings of columns that look
-    swapped and of oddities."""
+    """Mask of rows to keep [rows], a Reject per broken rule and row, warnings of what is odd."""
 
     keep: np.ndarray
     rejects: list[Reject]

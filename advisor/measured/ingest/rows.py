@@ -188,8 +188,10 @@ class Measured:
 
     @property
     def swapped(self) -> tuple[tuple[str, str], ...]:
-        """Pairs of columns that look as if they had changed places: by their cells, and in a result
-        also by what rows contradict."""
+        """Pairs of columns that look as if they had changed places.
+
+        By their cells, and in a result also by what rows contradict.
+        """
         of_cells = (note for source in self.sources for note in source.notes)
         notes = (dict(note.facts) for note in (*of_cells, *self.warnings) if note.kind in SWAPS)
         return tuple(dict.fromkeys((facts["first"], facts["second"]) for facts in notes))

@@ -162,7 +162,7 @@ _SPEEDUPS = {
 }
 _OF_COLUMNS = {
     "column_repeated": "column {column} repeats column {first} and was ignored",
-    "old_names": "read under the names of before 0.2: {old:as}",
+    "old_names": "read under the names of before 0.2: {renamed:as}",
     "unit_unknown": "column {stated:quoted} was ignored because its unit is unknown; name it "
     f"{{name}}_ms or {{name}}_s, or say --map {TIMES}=ms",
     "not_known": "{left:count} not known and ignored: {names:commas}",
@@ -178,6 +178,7 @@ _OF_COLUMNS = {
     "name_unknown": "{column} {stated:quoted} fits no single known id: {usable} kept, but not "
     "predicted until you choose one",
 }
+"""Warnings of columns and names; `reason` is why rows were refused."""
 _OF_LINES = {
     "sums_up": "line {line} is left out: it sums up the rows above it",
     "not_utf8": "line {line} is not UTF-8; the file was read as Windows-1252, so check names with "
@@ -193,6 +194,7 @@ _OF_LINES = {
     "{server:g}: times per token, and an accepted length computed from them, rest on the tool's "
     "own tokenizer; run it with the model's tokenizer or with server token counts",
 }
+"""Warnings of lines, rows and runs."""
 _ODD = {
     "places": "{n:rows} (line {lines:commas}{more_lines})",
     "rate_low": "{places}: the rate is only {share:g3} of batch_size / tpot_s; {rate_question}",
@@ -260,7 +262,7 @@ _BY_CASE = {
         "more": " and {n_more} more",
     },
 }
-_ODD_BY_CASE = {
+_WARNINGS_BY_CASE = {
     "more_lines": {
         "more": ", ...",
     },
@@ -291,7 +293,7 @@ _FLAGS: Flags = {
 _ALWAYS = _SHARED | _OF_FORMATS | _OF_READERS | _COMPUTED | _SPEEDUPS
 _ALWAYS |= _OF_COLUMNS | _OF_LINES | _ODD | _ACCEPTANCE
 _PHRASES = [Phrase(slot, "", say) for slot, say in _ALWAYS.items()]
-BOOK = Book.of(*_PHRASES, *phrases_of(_BY_CASE | _ODD_BY_CASE), flags=_FLAGS)
+BOOK = Book.of(*_PHRASES, *phrases_of(_BY_CASE | _WARNINGS_BY_CASE), flags=_FLAGS)
 
 
 def reading_texts(notes: Iterable[ReadNote]) -> list[str]:

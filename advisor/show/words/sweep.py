@@ -71,8 +71,9 @@ def sweep_notes(sweep: Sweep) -> tuple[str, ...]:
     twice = counted(sweep.n_twice, "row")
     notes = [f"{twice} stood there twice and counted once."] if sweep.n_twice else []
     notes += ["Of an older release: times have no band."] if sweep.without_bands else []
-    renamed = (BOOK.say("old_names", {"old": names}) for names in sweep.renamed)
-    return (*notes, *(f"{capital(text)}." for text in renamed))
+    if sweep.renamed:
+        notes.append(f"{capital(BOOK.say('old_names', vars(sweep)))}.")
+    return tuple(notes)
 
 
 def settings_texts(frame: pd.DataFrame) -> list[str]:
