@@ -487,16 +487,17 @@ def acceptance(
         measured_rates = read_acceptance_file(last.name, read_bytes(last), earlier, conditional, k)
     lengths = measured_rates.accepted_lengths(k_max)
     if as_json:
-        document = {
-            "acceptance": measured_rates.text,
-            "conditional": measured_rates.conditional,
-            "n_drafts": measured_rates.n_drafts,
-            "relative_error": measured_rates.relative_error,
-            "source": measured_rates.source,
-            "warnings": reading_texts(measured_rates.warnings),
-            "accepted_lengths": lengths.to_dict("records"),
-        }
-        out.print_json(document)
+        out.print_json(
+            {
+                "acceptance": measured_rates.text,
+                "conditional": measured_rates.conditional,
+                "n_drafts": measured_rates.n_drafts,
+                "relative_error": measured_rates.relative_error,
+                "source": measured_rates.source,
+                "warnings": reading_texts(measured_rates.warnings),
+                "accepted_lengths": lengths.to_dict("records"),
+            }
+        )
         return
     click.echo(f"{measured_rates.source}\n")
     rows = [

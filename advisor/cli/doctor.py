@@ -147,6 +147,7 @@ def doctor(scenario: Scenario, reading: ServerReading, as_json: bool) -> None:
     facts = running.facts
     changes = flag_changes(advice, reading, running)
     lengths = reading.rates.accepted_lengths(len(reading.rates.conditional))
+    warnings = reading_texts(reading.rates.warnings)
     if as_json:
         out.print_json(
             {
@@ -155,7 +156,7 @@ def doctor(scenario: Scenario, reading: ServerReading, as_json: bool) -> None:
                 "acceptance": reading.rates.text,
                 "accepted_lengths": lengths.to_dict("records"),
                 "change": changes,
-                "warnings": reading_texts(reading.rates.warnings),
+                "warnings": warnings,
                 "answer": advice_document(advice),
             }
         )
@@ -167,7 +168,7 @@ def doctor(scenario: Scenario, reading: ServerReading, as_json: bool) -> None:
         tokens = map("{:.2f}".format, lengths["accepted_length"][1:])
         rows = list(zip(count(1), shares, tokens, strict=False))
         out.print_table(matrix(("position", "accepted", "accepted length"), rows, "rrr"))
-    out.print_labelled("warning", reading_texts(reading.rates.warnings))
+    out.print_labelled("warning", warnings)
     out.say(f"\n{BOOK.say('headline', facts)}\n")
     if not holds(FLAGS, "fits", facts):
         out.print_labelled("warning", note_texts(advice.notes))

@@ -242,13 +242,19 @@ def fit(
         of = refit_note(*ran.pop(), length) if length is not None and len(ran) == 1 else ""
         out.write_file(output, f"{text}\n{of}")
     if as_json:
-        document = {k: v for k, v in vars(answer).items() if k != "rows"} | {
-            "warnings": reading_texts(rows.result.warnings),
-            "rejects": rows.result.rejects.to_dict("records"),
-            "not_read": failed,
-        }
-        document |= {"sentence": sentence(answer), "reasons_against": against, "refit": text}
-        out.print_json({**document, "rows": answer.rows.to_dict("records"), "moesd": small})
+        out.print_json(
+            {k: v for k, v in vars(answer).items() if k != "rows"}
+            | {
+                "warnings": reading_texts(rows.result.warnings),
+                "rejects": rows.result.rejects.to_dict("records"),
+                "not_read": failed,
+                "sentence": sentence(answer),
+                "reasons_against": against,
+                "refit": text,
+                "rows": answer.rows.to_dict("records"),
+                "moesd": small,
+            }
+        )
     else:
         _print_failed(failed)
         _print_fit(answer, points, small, rows.own_line)
@@ -535,9 +541,10 @@ def _acceptances(result: Measured) -> list[tuple[int, str]]:
         result.frame["acceptance_by_position"].dropna().drop_duplicates().head(3).items()
     ):
         try:
-            rates_by_line.append((result.own_line(int(line)), rates_from_list(text).text))
+            rates = rates_from_list(text).text
         except AdvisorError as error:
-            rates_by_line.append((result.own_line(int(line)), f"not possible: {error}"))
+            rates = f"not possible: {error}"
+        rates_by_line.append((result.own_line(int(line)), rates))
     return rates_by_line
 
 
