@@ -143,12 +143,9 @@ RENAMED: Mapping[str, str] = {
 the same."""
 
 
-def names_of_today(names: Iterable[str]) -> tuple[dict[str, str], str]:
-    """Old names among those of a file's columns with today's, and the remark to make. Empty where
-    there is none."""
-    renamed = {name: RENAMED[name] for name in names if name in RENAMED}
-    listed = ", ".join(f"{old} as {new}" for old, new in renamed.items())
-    return renamed, f"read under the names of before 0.2: {listed}" if renamed else ""
+def names_of_today(names: Iterable[str]) -> dict[str, str]:
+    """Old names among those of a file's columns, with today's."""
+    return {name: RENAMED[name] for name in names if name in RENAMED}
 
 
 TOKENS_FORMS = "4096, 128k (128,000), 128K (131,072) or 1M (1,048,576)"

@@ -51,6 +51,7 @@ from advisor.predict.setup import Setup, traffic_of
 from advisor.prediction import AdvisorError
 from advisor.profiles import is_there
 from advisor.show.phrases.notes import note_texts
+from advisor.show.phrases.reading import reading_texts
 from advisor.show.table import Column, Table, matrix
 from advisor.show.words.diagnosis import DiagnosisView, diagnosis_document, view_of
 from advisor.show.words.expert_ranks import document as ranks_document
@@ -486,11 +487,17 @@ def acceptance(
         measured_rates = read_acceptance_file(last.name, read_bytes(last), earlier, conditional, k)
     lengths = measured_rates.accepted_lengths(k_max)
     if as_json:
-        names = ("conditional", "n_drafts", "relative_error", "source", "warnings")
-        document = {"acceptance": measured_rates.text} | {
-            name: getattr(measured_rates, name) for name in names
-        }
-        out.print_json(document | {"accepted_lengths": lengths.to_dict("records")})
+        out.print_json(
+            {
+                "acceptance": measured_rates.text,
+                "conditional": measured_rates.conditional,
+                "n_drafts": measured_rates.n_drafts,
+                "relative_error": measured_rates.relative_error,
+                "source": measured_rates.source,
+                "warnings": reading_texts(measured_rates.warnings),
+                "accepted_lengths": lengths.to_dict("records"),
+            }
+        )
         return
     click.echo(f"{measured_rates.source}\n")
     rows = [
@@ -502,6 +509,6 @@ def acceptance(
         for row in lengths.itertuples()
     ]
     out.print_table(matrix(("K", "accepted length", "likely from", "to", ""), rows, "rrrrl"))
-    out.print_labelled("warning", measured_rates.warnings)
+    out.print_labelled("warning", reading_texts(measured_rates.warnings))
     option = "--acceptance" if measured_rates.length is None else "--accepted-length"
     click.echo(f"\nTo use it: {option} {measured_rates.text}")

@@ -26,6 +26,7 @@ from advisor.predict.scenario_fields import FIELDS, MAX_DRAFT
 from advisor.prediction import AdvisorError
 from advisor.show.phrases.doctor import BOOK, SLOTS
 from advisor.show.phrases.notes import note_texts
+from advisor.show.phrases.reading import reading_texts
 from advisor.show.phrases.schedule import BOOK as SCHEDULE_BOOK
 from advisor.show.table import matrix
 from advisor.show.words.answer import k_by_batch_table
@@ -146,6 +147,7 @@ def doctor(scenario: Scenario, reading: ServerReading, as_json: bool) -> None:
     facts = running.facts
     changes = flag_changes(advice, reading, running)
     lengths = reading.rates.accepted_lengths(len(reading.rates.conditional))
+    warnings = reading_texts(reading.rates.warnings)
     if as_json:
         out.print_json(
             {
@@ -154,7 +156,7 @@ def doctor(scenario: Scenario, reading: ServerReading, as_json: bool) -> None:
                 "acceptance": reading.rates.text,
                 "accepted_lengths": lengths.to_dict("records"),
                 "change": changes,
-                "warnings": reading.rates.warnings,
+                "warnings": warnings,
                 "answer": advice_document(advice),
             }
         )
@@ -166,7 +168,7 @@ def doctor(scenario: Scenario, reading: ServerReading, as_json: bool) -> None:
         tokens = map("{:.2f}".format, lengths["accepted_length"][1:])
         rows = list(zip(count(1), shares, tokens, strict=False))
         out.print_table(matrix(("position", "accepted", "accepted length"), rows, "rrr"))
-    out.print_labelled("warning", reading.rates.warnings)
+    out.print_labelled("warning", warnings)
     out.say(f"\n{BOOK.say('headline', facts)}\n")
     if not holds(FLAGS, "fits", facts):
         out.print_labelled("warning", note_texts(advice.notes))

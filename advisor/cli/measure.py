@@ -243,13 +243,19 @@ def fit(
         of = refit_note(*ran.pop(), length) if length is not None and len(ran) == 1 else ""
         out.write_file(output, f"{text}\n{of}")
     if as_json:
-        document = {k: v for k, v in vars(answer).items() if k != "rows"} | {
-            "warnings": rows.result.warnings,
-            "rejects": rows.result.rejects.to_dict("records"),
-            "not_read": failed,
-        }
-        document |= {"sentence": sentence(answer), "reasons_against": against, "refit": text}
-        out.print_json({**document, "rows": answer.rows.to_dict("records"), "moesd": small})
+        out.print_json(
+            {k: v for k, v in vars(answer).items() if k != "rows"}
+            | {
+                "warnings": reading_texts(rows.result.warnings),
+                "rejects": rows.result.rejects.to_dict("records"),
+                "not_read": failed,
+                "sentence": sentence(answer),
+                "reasons_against": against,
+                "refit": text,
+                "rows": answer.rows.to_dict("records"),
+                "moesd": small,
+            }
+        )
     else:
         _print_failed(failed)
         _print_fit(answer, points, small, rows.own_line)
@@ -442,7 +448,7 @@ _OF_FIT = ("output", "rejects", "force", "as_json", "acceptance", "acceptance_pr
 
 _SUMMED = (
     *("format_name", "kind", "sha256", "rows_read", "rows_kept"),
-    *("rows_refused", "ready", "missing", "warnings"),
+    *("rows_refused", "ready", "missing"),
 )
 
 
@@ -451,6 +457,7 @@ def _summary(result: Measured) -> dict[str, Any]:
         "file": result.file_name,
         "format": result.format_id,
         **{name: getattr(result, name) for name in _SUMMED},
+        "warnings": reading_texts(result.warnings),
         "derived": reading_texts(result.derived),
         "asked": [question.text for question in open_questions(result.rejects)],
         "rejects": result.rejects.to_dict("records"),
@@ -480,7 +487,7 @@ def _print_result(result: Measured) -> None:
         )
     for line, rates in _acceptances(result):
         _item(f"to use the acceptance measured in line {line}: --acceptance {rates}")
-    for text in result.warnings:
+    for text in reading_texts(result.warnings):
         _item(f"warning: {text}")
     for reject in result.rejects.head(10).to_dict("records"):
         _item(
@@ -502,7 +509,7 @@ def _print_said(result: Measured) -> None:
     rows by reason."""
     for text in reading_texts(note for note in result.derived if note.kind in ON_NAMES):
         out.say(f"read: {text}")
-    out.print_labelled("warning", result.warnings)
+    out.print_labelled("warning", reading_texts(result.warnings))
     for question in open_questions(result.rejects):
         out.say(f"needed, with {question.options}: {question.text}")
     if result.kind == "points":
@@ -535,9 +542,10 @@ def _acceptances(result: Measured) -> list[tuple[int, str]]:
         result.frame["acceptance_by_position"].dropna().drop_duplicates().head(3).items()
     ):
         try:
-            rates_by_line.append((result.own_line(int(line)), rates_from_list(text).text))
+            rates = rates_from_list(text).text
         except AdvisorError as error:
-            rates_by_line.append((result.own_line(int(line)), f"not possible: {error}"))
+            rates = f"not possible: {error}"
+        rates_by_line.append((result.own_line(int(line)), rates))
     return rates_by_line
 
 

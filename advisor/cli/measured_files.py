@@ -45,6 +45,7 @@ from advisor.physics.draft import drafter_ids, load_drafter
 from advisor.predict.scenario import load_scenario_file, split_gpus
 from advisor.prediction import AdvisorError
 from advisor.profiles import is_there, read_file, read_up_to, unknown_id
+from advisor.show.phrases.reading import reading_texts
 from advisor.text import number_of
 
 MAX_FILES = 1000
@@ -317,7 +318,7 @@ def with_speedups(
     rows = read_rows(
         file, [f"{name}={value}" for name, value in said.items() if name in fills], columns
     )
-    print_labelled("warning", rows.result.warnings, err=True)
+    print_labelled("warning", reading_texts(rows.result.warnings), err=True)
     speedups = (
         rows.result.frame["speedup"].dropna().map(str)
         if rows.kind == "points"
@@ -558,6 +559,5 @@ def read_points(path: Path, columns: Sequence[str] = ()) -> GivenRows:
     """A CSV of measured points, what is odd about it on standard error. Raises AdvisorError for
     anything else."""
     rows = read_given(path.name, read_bytes(path), mapped(columns))
-    for text in rows.warnings:
-        click.echo(f"warning: {text}", err=True)
+    print_labelled("warning", reading_texts(rows.warnings), err=True)
     return rows

@@ -212,7 +212,14 @@ _CHANGE_STEPS: dict[str, tuple[Any, Any]] = {
 }
 _READING: Facts = dict.fromkeys(reading.BOOK.facts, "name") | {
     **dict.fromkeys(("n", "n_more", "line", "plain_line", "copies"), 3),
-    "mean": 2.5,
+    **dict.fromkeys(("mean", "waiting"), 2.5),
+    **dict.fromkeys(("share", "error"), 0.25),
+    **dict.fromkeys(("total", "client", "server"), 1200),
+    "lines": (2, 5, 9),
+    "drafts": (1, 3),
+    "renamed": (("k_draft", "n_draft"),),
+    "k_of_word": (("off", 0), ("on", None)),
+    "per_gpu": True,
     "left": (3, "step"),
     "columns": ("tpot_s", "itl_s"),
     "others": ("output_tok_per_s",),
@@ -483,8 +490,9 @@ FAMILIES: dict[str, tuple[Book, Facts, dict[str, Facts]]] = {
         _READING,
         {
             "everything": {},
-            "left open": dict.fromkeys(("counts", "stated", "remark")) | {"in_ms": False},
-            "nothing to guess": {"counts": None, "guess": None},
+            "left open": dict.fromkeys(("counts", "stated", "remark"))
+            | {"in_ms": False, "per_gpu": False},
+            "nothing to guess": {"counts": None, "guess": None, "n": 0},
         },
     ),
 }

@@ -44,7 +44,7 @@ def outcome(name: str) -> dict[str, Any]:
         ],
         "asked": {item.name: _plain(item.prefill) for item in result.missing if item.required},
         "derived": reading_texts(result.derived),
-        "warnings": list(result.warnings),
+        "warnings": reading_texts(result.warnings),
     }
 
 

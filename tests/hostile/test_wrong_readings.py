@@ -18,6 +18,7 @@ from advisor.measured.points import refit_points
 from advisor.measured.refit import refit_chosen, select_points
 from advisor.measured.refit_result import RefitResult
 from advisor.prediction import AdvisorError
+from advisor.show.phrases.reading import reading_texts
 from tests.hostile.right_files import is_real, published_files, right_files
 from tests.hostile.wrong_readings import KINDS, MACHINES, File, half, wrong_files
 
@@ -73,7 +74,7 @@ def verdict(file: File) -> Verdict:
         for quantity in np.unique(observed.quantity)
     )
     refused = tuple(map(str, result.rejects["reason"].unique()))
-    return Verdict((*refused, *result.warnings, *answer.reasons_against), rise)
+    return Verdict((*refused, *reading_texts(result.warnings), *answer.reasons_against), rise)
 
 
 def test_the_corpus_has_140_wrong_files_of_47_kinds():

@@ -16,6 +16,7 @@ from advisor.measured.point_checks import check_units
 from advisor.measured.refit import refit_chosen, select_points
 from advisor.measured.refit_result import MAX_BASELINE_MOVE, MAX_ERROR, RefitResult
 from advisor.prediction import AdvisorError
+from advisor.show.phrases.reading import reading_texts
 from advisor.show.words.refit import sentence
 from tests.golden.sentences import lines_with
 from tests.hostile.wrong_units import GPUS, cases, right, table, times
@@ -30,7 +31,7 @@ def heard(data: bytes) -> list[tuple[str, str]]:
     try:
         result = read_upload("mine.csv", data).result
         said += [("refused", reason) for reason in result.rejects["reason"].unique()]
-        said += [("named", text) for text in result.warnings]
+        said += [("named", text) for text in reading_texts(result.warnings)]
         answer = refitted(data)
     except AdvisorError as error:
         return [*said, ("refused", str(error))]
@@ -156,7 +157,7 @@ def test_equal_rows_count_once_and_the_same_rows_of_another_file_too():
     twice = read_upload("twice.csv", data + data.split(b"\n", 1)[1]).result
     rows = len(right())
     assert (twice.rows_kept, twice.rows_repeated, twice.rows_refused) == (rows, rows, 0)
-    assert any(f"{rows} rows equal to another" in text for text in twice.warnings)
+    assert any(f"{rows} rows equal to another" in text for text in reading_texts(twice.warnings))
     other = read_upload("other.csv", data + b"\n")
     both = combine([read_upload("one.csv", data), other])
     assert both.sources[0].sha256 != both.sources[1].sha256

@@ -56,7 +56,7 @@ def test_an_untidy_table_is_read_row_by_row(golden):
     assert result.frame["tpot_s"].iloc[0] == pytest.approx(0.00792)
     assert result.frame["output_tok_per_s"].iloc[0] == 1010.5
     assert result.rejects["line"].tolist() == [11]
-    golden(line_left=lines_with(result.warnings, "line 16"))
+    golden(line_left=lines_with(reading_texts(result.warnings), "line 16"))
 
 
 def test_concurrency_and_a_statistic_behind_a_name_are_understood():

@@ -25,6 +25,7 @@ from advisor.measured.ingest.read import read_upload
 from advisor.physics.acceptance import parse_acceptance
 from advisor.predict.scenario import build_scenario
 from advisor.prediction import AdvisorError
+from advisor.show.phrases.reading import reading_texts
 from tests.command_line import Run
 from tests.golden.sentences import Golden, lines_with
 
@@ -89,7 +90,7 @@ def test_engines_are_summed(golden: Golden) -> None:
     text = scrape(1_000, [900, 500]) + scrape(3_000, [1_500, 700], engine=1)
     found = read_acceptance_file("m", text.encode())
     assert found.conditional == pytest.approx((0.6, 0.5))
-    golden(engines_are=lines_with(found.warnings, "2 engines"))
+    golden(engines_are=lines_with(reading_texts(found.warnings), "2 engines"))
 
 
 def test_two_scrapes_give_what_was_counted_between_them(golden: Golden) -> None:
@@ -120,7 +121,7 @@ def test_the_sampling_error_is_that_of_independent_rounds() -> None:
     )  # tokens emitted by each of the 400 rounds
     assert found.relative_error == pytest.approx(rounds.std() / rounds.mean() / 20)
     few = read_acceptance_file("m", scrape(40, (share * 40).tolist()).encode())
-    assert any("only 40 rounds" in text for text in few.warnings)
+    assert any("only 40 rounds" in text for text in reading_texts(few.warnings))
     assert found.warnings == ()
 
 
@@ -128,7 +129,7 @@ def test_rounds_that_drafted_fewer_tokens_are_told_and_positions_never_reached_a
     golden: Golden,
 ) -> None:
     found = read_acceptance_file("m", scrape(10_000, [6_000, 2_000], proposed=15_000).encode())
-    golden(drafted_tokens=lines_with(found.warnings, "drafted 1.50"))
+    golden(drafted_tokens=lines_with(reading_texts(found.warnings), "drafted 1.50"))
     found = read_acceptance_file("m", scrape(10_000, [5_000, 0, 0]).encode())
     assert found.conditional == (0.5, 0, 0)
     lengths = found.accepted_lengths(4)

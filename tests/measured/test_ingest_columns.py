@@ -41,6 +41,7 @@ from advisor.measured.ingest.upload import (
     MIB,
 )
 from advisor.prediction import AdvisorError
+from advisor.show.phrases.reading import reading_texts
 from advisor.text import RENAMED
 from tests.golden import formats_page
 from tests.golden.sentences import lines_with
@@ -143,9 +144,9 @@ def test_rules_across_columns_refuse_rows_that_contradict_themselves(head, row, 
 def test_swapped_columns_are_named_not_silently_exchanged_and_one_wrong_row_is_no_swap(golden):
     result = table(*[f"{GOOD},8,128"] * 5, head=f"{HEAD},n_experts,n_active")
     assert result.rows_kept == 0
-    golden(active_experts=lines_with(result.warnings, "n_active and"))
+    golden(active_experts=lines_with(reading_texts(result.warnings), "n_active and"))
     result = table(*["4,m,vllm,h200-sxm,3,2.5,10"] * 3)
-    golden(batch_size=lines_with(result.warnings, "batch_size holds"))
+    golden(batch_size=lines_with(reading_texts(result.warnings), "batch_size holds"))
     rows = [f"h200-sxm,m,vllm,{batch},3,2.5,10,128,8" for batch in range(1, 6)]
     assert not table(*rows, f"{GOOD},8,128", head=f"{HEAD},n_experts,n_active").warnings
 
@@ -155,7 +156,7 @@ def test_duplicate_headers_are_refused_when_they_differ_and_named_when_they_agre
         table(f"{GOOD},11", head=f"{HEAD},tpot_ms")
     result = table(f"{GOOD},10", head=f"{HEAD},tpot_ms")
     assert result.rows_kept == 1
-    assert any("repeats column 7" in warning for warning in result.warnings)
+    assert any("repeats column 7" in warning for warning in reading_texts(result.warnings))
 
 
 def test_decimal_commas_are_read_and_said_and_thousands_where_a_decimal_point_proves_them():
@@ -164,7 +165,7 @@ def test_decimal_commas_are_read_and_said_and_thousands_where_a_decimal_point_pr
     )
     assert result.frame["accepted_length"].tolist() == [2.5, 2]
     assert result.frame["tpot_s"].tolist() == pytest.approx([1.2345, 0.007])
-    assert any("decimal points" in warning for warning in result.warnings)
+    assert any("decimal points" in warning for warning in reading_texts(result.warnings))
     frame = table('h200-sxm,m,vllm,4,3,2.5,"1,234.5"', 'h200-sxm,m,vllm,4,3,2.5,"1,000"').frame
     assert frame["tpot_s"].tolist() == pytest.approx([1.2345, 1.0])
 
@@ -251,9 +252,9 @@ def test_types_are_stable_whatever_the_file_lacks():
 def test_a_name_that_the_user_replaced_is_not_warned_of_any_more():
     text = "hardware_id,model_id,batch_size,tpot_s\nmybox,qwen3-30b-a3b,8,0.01\n"
     rows = resolve_names(read_upload("points.csv", text.encode()))
-    assert any("mybox" in warning for warning in rows.result.warnings)
+    assert any("mybox" in warning for warning in reading_texts(rows.result.warnings))
     chosen = complete(rows, {"hardware_id": "h200-sxm"}, override=True).result
-    assert not any("mybox" in warning for warning in chosen.warnings)
+    assert not any("mybox" in warning for warning in reading_texts(chosen.warnings))
 
 
 DOCS = (Path(__file__).parents[2] / "docs" / "formats.md").read_text(encoding="utf-8")
@@ -292,8 +293,8 @@ def test_a_column_of_before_is_read_under_its_old_name_which_is_said():
     old = table(GOOD, head=HEAD.replace("draft_tokens_k", "k_draft"))
     new = table(GOOD)
     pd.testing.assert_frame_equal(old.frame, new.frame)
-    assert lines_with(old.warnings, "k_draft as n_draft")
-    assert not lines_with(new.warnings, "k_draft")
+    assert lines_with(reading_texts(old.warnings), "k_draft as n_draft")
+    assert not lines_with(reading_texts(new.warnings), "k_draft")
 
 
 def test_every_renamed_name_stands_in_the_table_of_renames():
@@ -354,7 +355,7 @@ def test_times_without_a_unit_are_asked_about_once_and_the_answer_reads_all_of_t
 def test_a_time_without_a_unit_beside_one_that_has_it_is_left_out_with_a_word(golden):
     result = read_upload("t.csv", BARE.replace("TPOT", "TPOT (ms)").encode()).result
     assert (result.rows_kept, open_questions(result.rejects)) == (2, ())
-    golden(ttft_was=lines_with(result.warnings, "'TTFT' was"))
+    golden(ttft_was=lines_with(reading_texts(result.warnings), "'TTFT' was"))
     with pytest.raises(AdvisorError, match="times are in ms or s or us, not 'minutes'"):
         read_upload("t.csv", BARE.encode(), {"times": "minutes"})
 

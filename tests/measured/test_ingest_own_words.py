@@ -8,6 +8,7 @@ import pytest
 from advisor.measured.ingest.columns import match_header
 from advisor.measured.ingest.read import read_given, read_upload
 from advisor.prediction import AdvisorError
+from advisor.show.phrases.reading import reading_texts
 from tests.golden.sentences import lines_with
 
 SETUP = "hardware_id,gpu_count,model_id,engine,drafter,draft_tokens_k"
@@ -82,7 +83,7 @@ def test_a_last_line_that_sums_up_is_left_out_and_said(last, golden):
         "own.csv", f"{SETUP},batch_size,tpot_ms\n{CELLS},3,8,9\n{last}\n".encode()
     ).result
     assert (result.rows_kept, result.rows_refused) == (1, 0)
-    golden(line_left=result.warnings[0])
+    golden(line_left=reading_texts(result.warnings)[0])
 
 
 def refusal(text: str) -> str:

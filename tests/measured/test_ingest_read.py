@@ -17,6 +17,7 @@ from advisor.measured.ingest import upload
 from advisor.measured.ingest.read import read_unguarded, read_upload
 from advisor.measured.ingest.rows import evaluate
 from advisor.prediction import AdvisorError
+from advisor.show.phrases.reading import reading_texts
 from tests.golden.sentences import lines_with
 
 CSV = "hardware_id,model_id,engine,batch_size,draft_tokens_k,tpot_ms\nh200-sxm,qwen3-30b-a3b,vllm,4,0,10\n"  # noqa: E501
@@ -79,7 +80,9 @@ def test_the_name_of_a_file_plays_no_part_in_its_detection():
 def test_text_in_windows_1252_is_read_with_a_warning():
     result = read((CSV + "h200-sxm,Modèle,vllm,4,0,10\n").encode("cp1252"))
     assert result.frame["model_id"].tolist()[-1] == "Modèle"
-    assert any("line 3" in warning and "1252" in warning for warning in result.warnings)
+    assert any(
+        "line 3" in warning and "1252" in warning for warning in reading_texts(result.warnings)
+    )
 
 
 def test_a_gzip_bomb_stops_at_the_byte_limit(monkeypatch, golden):

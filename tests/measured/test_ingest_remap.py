@@ -16,6 +16,7 @@ from advisor.measured.ingest.remap import (
     targets,
 )
 from advisor.prediction import AdvisorError
+from advisor.show.phrases.reading import reading_texts
 
 OWN = b"# from our tool\nusers;drafted;gain;gap, mean\n1;3;1,9;5\n8;3;1,7;9\n"
 MAPPING = {
@@ -143,7 +144,10 @@ def test_home_made_json_is_one_row_a_run_with_the_settings_around_its_list() -> 
     assert frame["engine_version"].isna().all(), (
         "the version around the runs is that of the file or its tool"
     )
-    assert any("from around the list: model, gpu, engine, tp" in text for text in result.warnings)
+    assert any(
+        "from around the list: model, gpu, engine, tp" in text
+        for text in reading_texts(result.warnings)
+    )
 
 
 def test_home_made_json_under_other_names_is_mapped_by_the_names_that_the_form_shows() -> None:

@@ -20,6 +20,7 @@ from advisor.measured.ingest.side_by_side import (
 )
 from advisor.measured.points import refit_points
 from advisor.prediction import AdvisorError
+from advisor.show.phrases.reading import reading_texts
 from tests.golden.sentences import lines_with
 
 BATCHES = (1, 2, 4, 8, 16, 32)
@@ -279,7 +280,7 @@ def test_a_k_that_was_not_run_gives_no_row_and_a_bad_cell_refuses_its_own_alone(
     result = read_upload("k.csv", several("1;6.0;4.0;;1.7;", "2;6.6;x;3.3;1.7;2.4")).result
     assert result.frame["draft_tokens_k"].tolist() == [1, 3]
     assert result.rows_refused == 1
-    assert "K = 1, 3" in result.warnings[0]
+    assert "K = 1, 3" in reading_texts(result.warnings)[0]
 
 
 @pytest.mark.parametrize(
@@ -437,9 +438,9 @@ def test_a_column_of_words_is_k_where_every_cell_says_it(header, cells, k):
     read = read_upload("runs.csv", f"concurrency,tp,{header},tpot_ms\n{rows}".encode())
     found = [None if pd.isna(one) else int(one) for one in read.frame["draft_tokens_k"]]
     assert found == (k or [None, None])
-    assert any("is read as the draft length" in one for one in read.result.warnings) is (
-        k is not None and header != "k"
-    )
+    assert any(
+        "is read as the draft length" in one for one in reading_texts(read.result.warnings)
+    ) is (k is not None and header != "k")
     named = read_upload(
         "runs.csv",
         f"a,tp,{header},t\n{rows}".encode(),

@@ -13,6 +13,7 @@ import pytest
 
 from advisor.measured.ingest.read import read_upload
 from advisor.measured.ingest.rows import combine
+from advisor.show.phrases.reading import reading_texts
 from tests.golden.sentences import Golden, lines_with
 from tests.measured.open_runs import open_run
 
@@ -24,7 +25,7 @@ def test_the_batch_of_an_open_load_is_rate_times_time_per_token_and_its_queue_is
     assert result.frame["batch_size"].iloc[0] == pytest.approx(1000 * 9e-3 * 199 / 200)
     assert result.frame["batch_kind"].iloc[0] == "mean_running"
     assert not any(item.name == "batch_size" for item in result.missing)
-    assert not any("queued" in text for text in result.warnings)
+    assert not any("queued" in text for text in reading_texts(result.warnings))
     capped = read_upload("open.json", open_run(max_concurrency=128)).result.frame
     assert capped["batch_size"].iloc[0] == pytest.approx(1000 * 9e-3 * 199 / 200), (
         "a cap that is not reached is no batch"
@@ -32,7 +33,7 @@ def test_the_batch_of_an_open_load_is_rate_times_time_per_token_and_its_queue_is
     closed = read_upload("open.json", open_run(max_concurrency=16, request_rate="inf")).result.frame
     assert (closed["batch_size"].iloc[0], closed["batch_kind"].iloc[0]) == (16, "max_concurrency")
     result = read_upload("open.json", open_run(mean_ttft_ms=2400.0)).result
-    golden(requests_queued=lines_with(result.warnings, "requests queued"))
+    golden(requests_queued=lines_with(reading_texts(result.warnings), "requests queued"))
 
 
 def test_a_folder_of_open_runs_has_a_batch_for_each_file() -> None:
@@ -137,11 +138,16 @@ def test_one_run_has_one_batch_in_every_format(name: str) -> None:
 
 def test_failed_requests_are_said(golden: Golden) -> None:
     failed = _block("Failed requests")("7", 16)
-    golden(requests_failed=lines_with(read_upload("a.log", failed).result.warnings, "7 of"))
+    golden(
+        requests_failed=lines_with(
+            reading_texts(read_upload("a.log", failed).result.warnings), "7 of"
+        )
+    )
     assert any(
         "3 of 203 requests" in text
-        for text in read_upload("a.json", open_run(failed=3)).result.warnings
+        for text in reading_texts(read_upload("a.json", open_run(failed=3)).result.warnings)
     )
     assert not any(
-        "failed" in text for text in read_upload("a.json", open_run(failed=0)).result.warnings
+        "failed" in text
+        for text in reading_texts(read_upload("a.json", open_run(failed=0)).result.warnings)
     )

@@ -317,12 +317,10 @@ def test_an_unknown_accelerator_is_named_with_its_lines_and_counts_are_of_usable
     assert (result.rows_kept, result.rows_refused) == (2, 2)
     facts = {note.kind: dict(note.facts) for note in result.derived}
     assert facts["computed_step_time_s"]["n"] == 2
-    assert result.warnings == (
-        (
-            "hardware_id 'h999' fits no single known id: 1 row (line 2) kept, but not predicted "
-            "until you choose one"
-        ),
-    )
+    assert reading_texts(result.warnings) == [
+        "hardware_id 'h999' fits no single known id: 1 row (line 2) kept, but not predicted until "
+        "you choose one"
+    ]
 
 
 STEP = (

@@ -142,7 +142,7 @@ def test_a_stated_name_is_overridden_its_format_kept_and_both_said(golden: Golde
     ]  # a number that the file states stays
     unknown = read(TRIMMED | {"model_id": "my-served-name"}, model_id="Qwen/Qwen3-30B-A3B")
     assert unknown.frame["model_id"].tolist() == ["qwen3-30b-a3b"]
-    assert lines_with(unknown.warnings, "fits no") == []
+    assert lines_with(reading_texts(unknown.warnings), "fits no") == []
 
 
 def test_a_served_name_gives_way_to_the_tokenizer_that_names_the_model(golden: Golden) -> None:

@@ -27,6 +27,7 @@ from advisor.measured.validation import (
     validate,
 )
 from advisor.prediction import AdvisorError
+from advisor.show.phrases.reading import reading_texts
 from tests.golden.sentences import Golden, lines_with
 
 SHIPPED = Path(__file__).resolve().parents[2] / "measurements/published_speedups/data.csv"
@@ -539,7 +540,7 @@ def test_a_speedup_above_the_tokens_of_a_round_is_judged_and_said() -> None:
     for speedup, warned in (("3.06", True), ("2.72", False)):
         given = read(speedup)
         assert not given.refused
-        exceeding = [line for line in given.warnings if "exceeds the tokens" in line]
+        exceeding = [line for line in reading_texts(given.warnings) if "exceeds the tokens" in line]
         assert bool(exceeding) == warned
         assert predict_rows(given.asked)["predicted_speedup"].notna().all()
     assert read("9").refused

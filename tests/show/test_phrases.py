@@ -24,7 +24,10 @@ AVOIDED = (
     *("modelled", "plain", "set-up", "a GPU", "so many", "beside", "asks for", "says nothing of"),
 )
 """Words that no sentence of the product has (docs/contributing.md)."""
-ALLOWED = {"of your own", "your own measurement", "The one published run"}
+ALLOWED = {
+    *("of your own", "your own measurement", "The one published run", "the tool's own tokenizer"),
+    *("as one row for", "one probability", "you choose one", "one of them", "each one that"),
+}
 """Where a word to avoid is no noun of its own."""
 
 

@@ -3,12 +3,17 @@ avoid."""
 
 from __future__ import annotations
 
+import ast
 import re
 
 import pytest
 
 from tests.golden.families import FAMILIES, FILES, path_of, reached, sentences
+from tests.house.counters import trees
 from tests.show.test_phrases import ALLOWED, AVOIDED
+
+NOTED = {"noted", "warned", "raw.note"}
+"""Calls that note what was read, their first argument its kind."""
 
 
 @pytest.mark.parametrize("file", FILES)
@@ -22,6 +27,18 @@ def test_the_sentences_are_those_that_were_reviewed(file: str) -> None:
 def test_every_phrase_is_said_of_some_record(family: str) -> None:
     phrases = FAMILIES[family][0].phrases
     assert [phrase for phrase in phrases if phrase not in reached(family)] == []
+
+
+def test_every_note_on_what_was_read_has_a_sentence() -> None:
+    calls = (
+        node
+        for _, tree in trees("advisor/measured")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in NOTED
+    )
+    kinds = {call.args[0].value for call in calls if isinstance(call.args[0], ast.Constant)}
+    assert len(kinds) > 50
+    assert kinds - {*FAMILIES["reading"][0].slots} == set()
 
 
 @pytest.mark.parametrize("family", FAMILIES)

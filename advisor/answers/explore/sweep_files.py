@@ -268,8 +268,8 @@ class Sweep:
     """Rows that stood there twice and count once. [-]"""
     without_bands: bool = False
     """Whether it is of a release whose times had no band."""
-    renamed: tuple[str, ...] = ()
-    """Remarks on names of before."""
+    renamed: tuple[tuple[str, str], ...] = ()
+    """Names of before 0.2 in the files, with today's."""
 
 
 def read_sweep_files(paths: Sequence[Path], max_rows: int = MAX_ROWS) -> Sweep:
@@ -320,8 +320,8 @@ def read_sweep(files: Sequence[tuple[str, bytes]], max_rows: int = MAX_ROWS) -> 
             )
     frame = pd.concat([_frame(name, file) for name, file in tables], ignore_index=True)
     sweep = sweep_from(frame, makers[first])
-    remarks = dict.fromkeys(names_of_today(file.schema_arrow.names)[1] for _, file in tables)
-    return replace(sweep, renamed=tuple(filter(None, remarks)))
+    names = (name for _, file in tables for name in file.schema_arrow.names)
+    return replace(sweep, renamed=tuple(names_of_today(names).items()))
 
 
 def sweep_from(frame: pd.DataFrame, maker: Mapping[str, str]) -> Sweep:
@@ -382,7 +382,7 @@ def _opened(name: str, content: bytes) -> pq.ParquetFile:
 
 
 def _stored_names(file: pq.ParquetFile) -> dict[str, str]:
-    old, _ = names_of_today(file.schema_arrow.names)
+    old = names_of_today(file.schema_arrow.names)
     return {old.get(name, name): name for name in file.schema_arrow.names}
 
 

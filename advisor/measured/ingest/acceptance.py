@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-from advisor.measured.ingest.result import shorten
+from advisor.measured.ingest.result import ReadNote, shorten, warned
 from advisor.measured.ingest.upload import MIB, open_upload
 from advisor.measured.ingest.upload import Sample as FileSample
 from advisor.physics.acceptance import SAME_RUN_LOG_SD, parse_acceptance, solve_alpha
@@ -64,7 +64,7 @@ class AcceptanceRates:
     """Standard error of the accepted length at the longest K, over that length, as if rounds were
     independent. [-]"""
     source: str
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[ReadNote, ...] = ()
     length: tuple[float, int] | None = None
     """Accepted length and its K, where a tool counts nothing by position."""
 
@@ -305,29 +305,19 @@ def _by_position(name: str, counters: Series) -> Array:
     return np.array([sums[i] for i in range(len(sums))])
 
 
-def _warnings(counters: Series, drafts: float, accepted: Array, error: float) -> list[str]:
+def _warnings(counters: Series, drafts: float, accepted: Array, error: float) -> list[ReadNote]:
     notes = []
     engines = {dict(labels).get("engine") for counter, labels in counters if counter == _DRAFTS}
     if len(engines) > 1:
-        notes.append(f"{len(engines)} engines are summed")
+        notes.append(warned("engines_summed", n=len(engines)))
     proposed = _sum(counters, _DRAFT_TOKENS)
     total = _sum(counters, _ACCEPTED)
     if proposed and proposed < (1 - _DISAGREE) * drafts * len(accepted):
-        notes.append(
-            f"a round drafted {proposed / drafts:.2f} tokens on average, not {len(accepted)}: "
-            "tokens that were not drafted count as refused, so the rates hold for this mix of "
-            "draft lengths"
-        )
+        notes.append(warned("k_mixed", mean=proposed / drafts, n=len(accepted)))
     if total and abs(accepted.sum() / total - 1) > _DISAGREE:
-        notes.append(
-            f"the positions add up to {accepted.sum():,.0f} accepted tokens, but {total:,.0f} are "
-            "counted in all"
-        )
+        notes.append(warned("positions_apart", n=float(accepted.sum()), total=total))
     if error > SAME_RUN_LOG_SD:
-        notes.append(
-            f"only {drafts:,.0f} rounds: their sampling error of {error:.1%} is wider than the "
-            f"{SAME_RUN_LOG_SD:.0%} that the band assumes; count more"
-        )
+        notes.append(warned("few_rounds", n=drafts, error=error))
     return notes
 
 
@@ -548,15 +538,11 @@ def _of_length(
         raise AdvisorError(
             f"{name}: {length:.3g} tokens a round do not fit K = {k}; scrape a server with one K"
         )
-    warning = (
-        "the server counts no positions: one probability stands for all, bent as measured curves "
-        "are"
-    )
     text = f"{source}: accepted length {length:.3f} at K = {k}"
     rates = (float(solve_alpha(length, k)),) * k
     if round(length, 3) == 1.0:  # nothing is accepted at any position
         return AcceptanceRates(rates, rounds, None, text)
-    return AcceptanceRates(rates, rounds, None, text, (warning,), (length, k))
+    return AcceptanceRates(rates, rounds, None, text, (warned("no_positions"),), (length, k))
 
 
 def _from_curve(name: str, text: str) -> AcceptanceRates:
@@ -583,13 +569,8 @@ def _from_curve(name: str, text: str) -> AcceptanceRates:
         )
     shares = falling(np.diff([1.0, *(lengths[i] for i in range(1, k + 1))]))
     rates = conditional_rates(np.clip(shares, 0.0, 1.0))
-    warning = (
-        "from accepted lengths that were measured at each K apart; shares that rose with position "
-        "were averaged"
-    )
-    return AcceptanceRates(
-        tuple(rates.tolist()), None, None, f"golden acceptance lengths, {label}", (warning,)
-    )
+    source = f"golden acceptance lengths, {label}"
+    return AcceptanceRates(tuple(rates.tolist()), None, None, source, (warned("golden_curve"),))
 
 
 def _curves(node: Any, path: tuple[str, ...]) -> Iterable[tuple[str, dict[int, float]]]:

@@ -23,7 +23,7 @@ from advisor.measured.ingest.columns import (
     header_key,
     match_header,
 )
-from advisor.measured.ingest.result import AMBIGUOUS, OPEN_UNIT, TIMES, Reject, shorten
+from advisor.measured.ingest.result import AMBIGUOUS, OPEN_UNIT, ReadNote, Reject, shorten, warned
 from advisor.measured.ingest.side_by_side import SideBySide, metrics_in_unit, side_by_side
 from advisor.measured.ingest.upload import (
     MAX_BYTES,
@@ -604,7 +604,7 @@ class Mapped:
 
     columns: dict[str, tuple[int, float]]
     unknown: tuple[str, ...]
-    warnings: tuple[str, ...]
+    notes: tuple[ReadNote, ...]
     pair: SideBySide | None = None
 
 
@@ -623,7 +623,7 @@ def map_header(
     columns: dict[str, tuple[int, float]] = {} if pair is None else pair.columns
     paired = () if pair is None else (pair.plain, pair.spec)
     unknown: list[str] = []
-    warnings: list[str] = []
+    notes: list[ReadNote] = []
     for index, header in enumerate(table.header):
         if index in paired:
             continue
@@ -643,9 +643,10 @@ def map_header(
                 f"{name}: columns {placed[first]} and {placed[index]} both give the "
                 f"{COLUMNS[kind][target].in_text} and differ; keep one of them"
             )
-        warnings.append(f"column {placed[index]} repeats column {placed[first]} and was ignored")
-    remark = names_of_today(map(header_key, table.header))[1]
-    return Mapped(columns, tuple(unknown), tuple([*warnings, remark] if remark else warnings), pair)
+        notes.append(warned("column_repeated", column=placed[index], first=placed[first]))
+    if renamed := names_of_today(map(header_key, table.header)):
+        notes.append(warned("old_names", renamed=tuple(renamed.items())))
+    return Mapped(columns, tuple(unknown), tuple(notes), pair)
 
 
 def bare_times(headers: Iterable[str]) -> list[str]:
@@ -657,10 +658,9 @@ def bare_times(headers: Iterable[str]) -> list[str]:
     ]
 
 
-def unit_hints(unknown: Iterable[str]) -> list[str]:
-    """A sentence for each unknown header that would be a time column if it named its unit."""
+def unit_hints(unknown: Iterable[str]) -> list[ReadNote]:
+    """A warning of each unknown header that would be a time column if it named its unit."""
     return [
-        f"column {header!r} was ignored because its unit is unknown; name it "
-        f"{header_key(header)}_ms or {header_key(header)}_s, or say --map {TIMES}=ms"
+        warned("unit_unknown", stated=header, name=header_key(header))
         for header in bare_times(unknown)
     ]

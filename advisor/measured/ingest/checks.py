@@ -17,7 +17,7 @@ import pandas as pd
 from advisor.measured.ingest.cells import FileTable
 from advisor.measured.ingest.columns import COLUMNS, MEASURED_COLUMNS, Numbers, TableKind
 from advisor.measured.ingest.derived import match_baselines, speedup_from_values
-from advisor.measured.ingest.result import Reject, Swap
+from advisor.measured.ingest.result import ReadNote, Reject, at_lines, warned
 from advisor.text import counted, number_of
 
 SPEEDUP_TOLERANCE = 0.05
@@ -29,6 +29,8 @@ SWAP_SHARE = 0.5
 """Two columns are called swapped when more than this share of the rows break a rule that all of
 those then keep."""
 Values = Mapping[str, np.ndarray]
+Odd = tuple[np.ndarray, ReadNote]
+"""Rows [rows], and the warning of them."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,8 @@ POINT_RULES = (
         "the first token comes after the whole request; check the units",
     ),
 )
-_ABOVE_ROUND = "the speedup exceeds the tokens of a round, which drafting alone cannot"
+ABOVE_ROUND = "the speedup exceeds the tokens of a round, which drafting alone cannot"
+"""Why such a row is refused far above, and what is asked about slightly above."""
 SPEEDUP_SLACK = 1.1
 """A speedup above the tokens of a round by this factor is named. It is not impossible: over a
 baseline on another attention kernel 3.06x was measured at 2.72 tokens. [-]"""
@@ -86,21 +89,18 @@ RULES: dict[TableKind, tuple[CheckRule, ...]] = {"points": POINT_RULES, "kernels
 
 @dataclass(frozen=True)
 class Checked:
-    """Mask of rows to keep [rows], a Reject per broken rule and row, oddities, columns that look
-    swapped."""
+    """Mask of rows to keep [rows], a Reject per broken rule and row, warnings of what is odd."""
 
     keep: np.ndarray
     rejects: list[Reject]
-    swaps: list[Swap]
-    warnings: list[str]
+    notes: list[ReadNote]
 
 
 def check_rows(frame: pd.DataFrame, kind: TableKind, measured: bool = True) -> Checked:
     """Hold the rows of a typed frame against every rule. `measured`: also that each measures
     something."""
     findings: list[Contradiction] = []
-    swaps: list[Swap] = []
-    warnings: list[str] = []
+    notes: list[ReadNote] = []
     lines = frame.index.to_numpy()
     values = Numbers(frame)
     for rule in RULES[kind]:
@@ -109,12 +109,14 @@ def check_rows(frame: pd.DataFrame, kind: TableKind, measured: bool = True) -> C
         with np.errstate(invalid="ignore"):
             broken = rule.broken(values)
         if hint := _swap_hint(rule, values, broken) if broken.any() else "":
-            swaps.append(Swap((rule.columns[0], rule.columns[1]), hint))
+            first, second = rule.columns
+            notes.append(warned("exchanged", first=first, second=second, reason=hint))
         findings.append(
             Contradiction(rule.columns, broken, rule.reason + (f"; {hint}" if hint else ""))
         )
     if kind == "points":
-        impossible, warnings = contradictions(frame)
+        impossible, odd = contradictions(frame)
+        notes += odd
         findings += [*impossible, *_speedup_contradicted(frame)]
     keep = np.ones(len(frame), dtype=bool)
     rejects: list[Reject] = []
@@ -126,7 +128,7 @@ def check_rows(frame: pd.DataFrame, kind: TableKind, measured: bool = True) -> C
         reason = f"nothing measured: fill at least one of {', '.join(MEASURED_COLUMNS[kind])}"
         rejects += [Reject(int(line), "", "", reason) for line in lines[empty]]
         keep &= ~empty
-    return Checked(keep, rejects, swaps, warnings)
+    return Checked(keep, rejects, notes)
 
 
 def _list_rejects(contradiction: Contradiction, frame: pd.DataFrame) -> list[Reject]:
@@ -171,7 +173,7 @@ def _speedup_contradicted(frame: pd.DataFrame) -> Iterator[Contradiction]:
     stated = v["speedup"][above & np.isnan(expected)]  # others follow from two values
     percent = stated.size > 0 and float(np.median(stated)) > MAX_PLAUSIBLE_SPEEDUP
     hint = "it looks like a percentage" if percent else "check the values"
-    reason = f"{_ABOVE_ROUND}; {hint}"
+    reason = f"{ABOVE_ROUND}; {hint}"
     yield Contradiction(("speedup", "accepted_length", "draft_tokens_k"), above, reason)
     with np.errstate(invalid="ignore"):
         apart = np.asarray(np.abs(v["speedup"] / expected - 1.0) > SPEEDUP_TOLERANCE)
@@ -184,15 +186,16 @@ def _per_round(v: Values) -> np.ndarray:
     return np.asarray(v["speedup"] / np.fmin(v["accepted_length"], v["draft_tokens_k"] + 1.0))
 
 
-def _speedup_above_round(v: Values) -> Iterator[tuple[np.ndarray, str]]:
+def _speedup_above_round(v: Values) -> Iterator[Odd]:
     share = _per_round(v)
-    yield (share > SPEEDUP_SLACK) & (share <= IMPOSSIBLE), _ABOVE_ROUND
+    yield (share > SPEEDUP_SLACK) & (share <= IMPOSSIBLE), warned("above_round")
 
 
 def misplaced_columns(
     table: FileTable, mapped: dict[str, tuple[int, float]], kind: TableKind
-) -> list[Swap]:
-    """A numeric column full of words beside a text column full of numbers (first 200 rows)."""
+) -> list[ReadNote]:
+    """A warning of a numeric column full of words beside a text column full of numbers (first 200
+    rows)."""
     spec = COLUMNS[kind]
     share: dict[str, float] = {}
     for name, (index, _) in mapped.items():
@@ -208,11 +211,7 @@ def misplaced_columns(
     names = {name for name, column in spec.items() if not column.numeric} - coded
     numbers = [name for name, part in share.items() if name in names and part > 1 - SWAP_SHARE]
     if len(words) == 1 and len(numbers) == 1:
-        reason = (
-            f"{words[0]} holds words and {numbers[0]} holds numbers: they look swapped; exchange "
-            "the two headers"
-        )
-        return [Swap((words[0], numbers[0]), reason)]
+        return [warned("misplaced", first=words[0], second=numbers[0])]
     return []
 
 
@@ -246,8 +245,8 @@ class Contradiction:
     reason: str
 
 
-def contradictions(frame: pd.DataFrame) -> tuple[list[Contradiction], list[str]]:
-    """Impossible rows of a points frame, and sentences on what is odd in most of the rows that tell
+def contradictions(frame: pd.DataFrame) -> tuple[list[Contradiction], list[ReadNote]]:
+    """Impossible rows of a points frame, and warnings of what is odd in most of the rows that tell
     it."""
     v = Numbers(frame)
     stated = ~frame["derived"].str.contains("output_tok_per_s", na=False).to_numpy(dtype=bool)
@@ -270,17 +269,9 @@ def contradictions(frame: pd.DataFrame) -> tuple[list[Contradiction], list[str]]
             *_speedup_above_round(v),
             *_queued(frame, v),
         ]
-    lines = frame.index.to_numpy()
     broken = [contradiction for contradiction in impossible if contradiction.rows.any()]
-    return broken, [_sentence(lines, rows, text) for rows, text in odd if rows.any()]
-
-
-def _sentence(lines: np.ndarray, rows: np.ndarray, text: str) -> str:
-    row_lines = lines[rows]
-    first_lines = ", ".join(map(str, row_lines[:_LINES])) + (
-        ", ..." if len(row_lines) > _LINES else ""
-    )
-    return f"{counted(len(row_lines), 'row')} (line {first_lines}): {text}"
+    notes = [at_lines(note, frame.index[rows].tolist(), _LINES) for rows, note in odd if rows.any()]
+    return broken, notes
 
 
 def _per_token_share(v: Values) -> np.ndarray:
@@ -333,22 +324,21 @@ def _hint(v: Values, rows: np.ndarray, factor: float) -> str:
     return "is the unit in the header of tpot_s right, and is the rate one of output tokens?"
 
 
-def _rate_below_batch(v: Values, eligible: np.ndarray) -> Iterator[tuple[np.ndarray, str]]:
+def _rate_below_batch(v: Values, eligible: np.ndarray) -> Iterator[Odd]:
     share = _per_token_share(v)
     comparable = eligible & np.isfinite(share)
     low = comparable & (share < LOW_RATE)
     if not low.any() or low.sum() <= _MOST * comparable.sum():
         return
-    text = f"the rate is only {float(np.median(share[low])):.3g} of batch_size / tpot_s; "
     per_gpu = low & (v["gpu_count"] > 1) & (np.abs(share * v["gpu_count"] - 1.0) <= NEAR)
-    if per_gpu.sum() > _MOST * low.sum():
-        text += "is output_tok_per_s per GPU? It has to be the total of all GPUs"
-    else:
-        text += (
-            "is tpot_s a time per token, was batch_size really running, is the rate the total of "
-            "all GPUs?"
-        )
-    yield low, text
+    yield (
+        low,
+        warned(
+            "rate_low",
+            share=float(np.median(share[low])),
+            per_gpu=bool(per_gpu.sum() > _MOST * low.sum()),
+        ),
+    )
 
 
 def _parts_above_whole(v: Values) -> Iterator[Contradiction]:
@@ -376,22 +366,16 @@ def _latency_apart(v: Values) -> Iterator[Contradiction]:
     yield Contradiction(("request_latency_s", "ttft_s", "tpot_s", "output_tokens"), broken, reason)
 
 
-def _prefill_in_token_time(v: Values) -> Iterator[tuple[np.ndarray, str]]:
+def _prefill_in_token_time(v: Values) -> Iterator[Odd]:
     spread = v["request_latency_s"] / v["output_tokens"]
     decode = (v["request_latency_s"] - v["ttft_s"]) / (v["output_tokens"] - 1.0)
     distinguishable = (v["output_tokens"] > 1) & (np.abs(spread / decode - 1.0) > 2.0 * NEAR)
     holds = distinguishable & (np.abs(v["tpot_s"] / spread - 1.0) <= 0.5 * NEAR)
     if holds.sum() > _MOST * distinguishable.sum():
-        yield (
-            holds,
-            (
-                "tpot_s is request_latency_s / output_tokens, so the prefill is in it; leave the "
-                "first token out"
-            ),
-        )
+        yield holds, warned("prefill_in_time")
 
 
-def _round_as_token(frame: pd.DataFrame, v: Values) -> Iterator[tuple[np.ndarray, str]]:
+def _round_as_token(frame: pd.DataFrame, v: Values) -> Iterator[Odd]:
     stated = ~frame["derived"].str.contains("step_time_s", na=False).to_numpy(dtype=bool)
     ratio = v["step_time_s"] / v["tpot_s"]
     comparable = (
@@ -402,19 +386,13 @@ def _round_as_token(frame: pd.DataFrame, v: Values) -> Iterator[tuple[np.ndarray
     )
     same = comparable & (np.abs(ratio - 1.0) <= NEAR)
     if same.sum() > _MOST * comparable.sum():
-        yield (
-            same,
-            (
-                "step_time_s equals tpot_s although a round gives several tokens; one of them is "
-                "the other's"
-            ),
-        )
+        yield same, warned("round_as_token")
     apart = comparable & ~same & (np.abs(np.log(ratio / v["accepted_length"])) > np.log(IMPOSSIBLE))
     if apart.sum() > _MOST * comparable.sum():
-        yield apart, "step_time_s is not tpot_s x accepted_length; check units and headers"
+        yield apart, warned("round_apart")
 
 
-def _queued(frame: pd.DataFrame, v: Values) -> Iterator[tuple[np.ndarray, str]]:
+def _queued(frame: pd.DataFrame, v: Values) -> Iterator[Odd]:
     """Open loads: requests before their first token beside those that decode, both by Little's
     law."""
     computed = frame["derived"].str.contains("batch_size", na=False).to_numpy(dtype=bool)
@@ -422,49 +400,32 @@ def _queued(frame: pd.DataFrame, v: Values) -> Iterator[tuple[np.ndarray, str]]:
     queued = computed & (waiting > QUEUED * v["batch_size"])
     if queued.any():
         typical = float(np.median((waiting / v["batch_size"])[queued]))
-        yield (
-            queued,
-            f"requests queued: {typical:.2g} waited for their first token or were prefilled for "
-            "each one that decoded; their prefills also slow the decoding, so compare at a lower "
-            "request rate",
-        )
+        yield queued, warned("requests_queued", waiting=typical)
 
 
-def _full_acceptance(v: Values) -> Iterator[tuple[np.ndarray, str]]:
+def _full_acceptance(v: Values) -> Iterator[Odd]:
     full = (v["draft_tokens_k"] > 0) & (
         np.abs(v["accepted_length"] - v["draft_tokens_k"] - 1.0) < 1e-9
     )
-    yield (
-        full,
-        (
-            "accepted_length is exactly K + 1: every draft token accepted in every round; is it a "
-            "count or a setting?"
-        ),
-    )
+    yield full, warned("all_accepted")
 
 
-def _short_prompts(v: Values) -> Iterator[tuple[np.ndarray, str]]:
+def _short_prompts(v: Values) -> Iterator[Odd]:
     known = np.isfinite(v["input_tokens"])
     short = known & (v["input_tokens"] > 0) & (v["input_tokens"] < SHORTEST_PROMPT)
     if short.sum() > _MOST * known.sum():
-        yield short, f"input_tokens is below {SHORTEST_PROMPT:g}: is it in thousands of tokens?"
+        yield short, warned("prompts_short")
 
 
-def _seconds_as_ms(v: Values) -> Iterator[tuple[np.ndarray, str]]:
+def _seconds_as_ms(v: Values) -> Iterator[Odd]:
     for name in ("tpot_s", "itl_s", "step_time_s"):
         known = np.isfinite(v[name])
         if (quick := known & (v[name] < QUICKEST_S)).sum() > _MOST * known.sum():
-            yield (
-                quick,
-                (
-                    f"{name[:-2]} is below {QUICKEST_S * 1e3:g} ms: is it in seconds under a "
-                    "header in ms?"
-                ),
-            )
+            yield quick, warned("time_too_short", name=name.removesuffix("_s"))
             return
 
 
-def _stated_speedups(frame: pd.DataFrame, v: Values) -> Iterator[tuple[np.ndarray, str]]:
+def _stated_speedups(frame: pd.DataFrame, v: Values) -> Iterator[Odd]:
     """Stated speedups against those over the file's own baseline rows."""
     computed = frame["derived"].str.contains("speedup", na=False).to_numpy(dtype=bool)
     stated = np.isfinite(v["speedup"]) & (v["draft_tokens_k"] > 0) & ~computed
@@ -476,18 +437,6 @@ def _stated_speedups(frame: pd.DataFrame, v: Values) -> Iterator[tuple[np.ndarra
     inverse = comparable & (np.abs(v["speedup"] * matched_speedup - 1.0) <= NEAR)
     apart = comparable & ~inverse & (np.abs(v["speedup"] / matched_speedup - 1.0) > 2.0 * NEAR)
     if inverse.sum() > _MOST * comparable.sum():
-        yield (
-            inverse,
-            (
-                "speedup is the inverse of what the baseline rows give: time with drafts over "
-                "time without"
-            ),
-        )
+        yield inverse, warned("speedup_inverse")
     elif apart.any():
-        yield (
-            apart,
-            (
-                "speedup is not what the baseline rows of this file give; is it a percentage or a "
-                "gain?"
-            ),
-        )
+        yield apart, warned("speedup_apart")

@@ -44,11 +44,14 @@ from advisor.measured.ingest.result import (
     ANSWERS,
     COMMA,
     PREFER,
+    SWAPS,
     TIMES,
+    ReadNote,
     Reject,
     noted,
     rejects_frame,
     shorten,
+    warned,
 )
 from advisor.measured.ingest.rows import Measured, RowSource
 from advisor.measured.ingest.several_k import one_row_a_k, with_k
@@ -65,7 +68,7 @@ from advisor.measured.readers import FORMATS
 from advisor.measured.readers.base import Format, RawRows, coerce, from_mapped
 from advisor.measured.readers.ours import RECORDS, TEMPLATE
 from advisor.prediction import AdvisorError
-from advisor.text import NOT_STATED, counted, number_of
+from advisor.text import NOT_STATED, number_of
 
 DETECTED = 0.5
 """A reader that scores less does not claim the file."""
@@ -118,7 +121,7 @@ def read_unguarded(name: str, data: bytes, columns: Mapping[str, str] | None = N
         fill_mapped(raw, sample, columns)
         for header, ours in columns.items():
             raw.prefill |= drafts_said(header) if own_header(ours) == SIDES["sd"] else {}
-    raw.warnings = [*sample.warnings, *raw.warnings]
+    raw.notes = [*sample.notes, *raw.notes]
     return _as_in_file(typed_rows(raw, reader, name, hashlib.sha256(data).hexdigest()), sample)
 
 
@@ -250,8 +253,6 @@ def typed_rows(raw: RawRows, reader: Format, name: str, sha256: str) -> Measured
         rows_read=rows_read,
         last_line=int(lines.max()),
         notes=(noted(reader.id), *dict.fromkeys(raw.notes)),
-        warnings=tuple(raw.warnings),
-        swaps=tuple(raw.swaps),
         prefill=raw.prefill,
         headers=headers,
     )
@@ -397,7 +398,7 @@ class GivenRows:
     given: pd.DataFrame
     asked: pd.DataFrame
     refused: dict[int, str]
-    warnings: tuple[str, ...]
+    warnings: tuple[ReadNote, ...]
 
 
 def read_given(name: str, data: bytes, columns: Mapping[str, str] | None = None) -> GivenRows:
@@ -419,12 +420,16 @@ def read_given(name: str, data: bytes, columns: Mapping[str, str] | None = None)
         headers = tuple(cell.strip() for cell in one_row_a_k(sample).header)
         sample = _as_named(sample, renamed)
         sample = _preferring(sample, answers[PREFER]) if PREFER in answers else sample
-        read = _read(file_name, read_table(sample), sample.warnings, data, decimal_comma)
+        read = _read(file_name, read_table(sample), sample.notes, data, decimal_comma)
         return replace(read, given=read.given.set_axis(headers, axis=1)) if renamed else read
 
 
 def _read(
-    name: str, table: FileTable, warnings: tuple[str, ...], data: bytes, decimal_comma: bool | None
+    name: str,
+    table: FileTable,
+    notes: tuple[ReadNote, ...],
+    data: bytes,
+    decimal_comma: bool | None,
 ) -> GivenRows:
     twice = [header for header in dict.fromkeys(table.header) if table.header.count(header) > 1]
     if twice:
@@ -454,12 +459,13 @@ def _read(
     frame = rows.frame.loc[checked.keep, columns]
     rejects = pd.concat([rows.rejects, rejects_frame(checked.rejects)], ignore_index=True)
     index = pd.Index(table.lines, name="line")
-    all_warnings = [*warnings, *raw.warnings, *mapped.warnings, *checked.warnings, *_unfit(table)]
+    odd = (note for note in checked.notes if note.kind not in SWAPS)  # which refusals name
+    warnings = (*notes, *raw.notes, *mapped.notes, *odd, *_unfit(table))
     return GivenRows(
         pd.DataFrame(original_columns).set_axis(index).fillna(""),
         frame.astype(object).where(frame.notna(), "").map(str).reindex(index, fill_value=""),
         {int(line): _reason(reasons) for line, reasons in rejects.groupby("line")},
-        tuple(all_warnings),
+        warnings,
     )
 
 
@@ -476,12 +482,11 @@ def _reason(reasons: pd.DataFrame) -> str:
     return "; ".join(f"{column} {value!r}: {reason}" for column, value, reason in parts)
 
 
-def _unfit(table: FileTable) -> list[str]:
+def _unfit(table: FileTable) -> list[ReadNote]:
     """Rows with more or fewer cells than the header, the first five one by one."""
-    sentences = [f"line {reject.line} is left out: {reject.reason}" for reject in table.rejects[:5]]
-    n_more = len(table.rejects) - len(sentences)
-    return (
-        [*sentences, f"{counted(n_more, 'more row')} left out for the same reasons"]
-        if n_more
-        else sentences
-    )
+    notes = [
+        warned("left_out", line=reject.line, reason=reject.reason) for reject in table.rejects[:5]
+    ]
+    if n_more := len(table.rejects) - len(notes):
+        notes.append(warned("more_left_out", left=(n_more, "more row")))
+    return notes

@@ -25,7 +25,7 @@ from advisor.measured.ingest.columns import (
     header_key,
     match_header,
 )
-from advisor.measured.ingest.result import shorten
+from advisor.measured.ingest.result import shorten, warned
 from advisor.measured.ingest.several_k import one_row_a_k
 from advisor.measured.ingest.side_by_side import (
     IGNORED,
@@ -185,14 +185,11 @@ def unfolded(sample: Sample) -> Sample:
         if COLUMNS["points"][match[0]].context:
             settings[name] = value
     records = [{**settings, **_opened(run)} if isinstance(run, dict) else run for run in runs]
-    note = (
-        f"taken for every run from around the list: {', '.join(map(shorten, settings))}"
-        if settings
-        else ""
-    )
-    warnings = (*sample.warnings, note) if note else sample.warnings
+    notes = sample.notes
+    if settings:
+        notes = (*notes, warned("settings_around", names=tuple(map(shorten, settings))))
     lines = tuple(range(1, len(records) + 1))
-    return replace(sample, document=records, records=tuple(records), lines=lines, warnings=warnings)
+    return replace(sample, document=records, records=tuple(records), lines=lines, notes=notes)
 
 
 def _lists_of_objects(
@@ -439,9 +436,7 @@ def fill_mapped(raw: RawRows, sample: Sample, columns: Mapping[str, str]) -> Non
     by_line = dict(zip(sample.lines, sample.records, strict=True))
     rows = [by_line.get(int(line)) for line in raw.lines]
     if len(rows) + len({reject.line for reject in raw.rejects}) < len(by_line):
-        raw.warnings.append(
-            "a row stands for several records of this file, so the fields you named were not read"
-        )
+        raw.notes.append(warned("several_records"))
         return
     for theirs, ours in columns.items():
         match = match_header(ours.strip(), raw.kind)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -52,7 +52,8 @@ class Reject:
 
 @dataclass(frozen=True)
 class ReadNote:
-    """Note on cells that reading computed, took or left out, and its facts.
+    """Note on cells that reading computed, took or left out, or on what is odd in them, and its
+    facts.
 
     Its sentence stands in show/phrases/reading.py.
     """
@@ -63,11 +64,24 @@ class ReadNote:
     """Numbers, names of columns and what the file states, by the names that phrases use."""
     files: tuple[str, ...] = ()
     """Files that it is of, where it is not of all of them."""
+    warns: bool = False
+    """Whether the user should check the file for it."""
 
 
 def noted(kind: str, **facts: Any) -> ReadNote:
     """The note of a kind."""
     return ReadNote(kind, tuple(facts.items()))
+
+
+def warned(kind: str, **facts: Any) -> ReadNote:
+    """The warning of a kind."""
+    return ReadNote(kind, tuple(facts.items()), warns=True)
+
+
+def at_lines(note: ReadNote, lines: Sequence[int], most: int) -> ReadNote:
+    """A note that counts the lines that it is of and names the first `most`."""
+    places = {"n": len(lines), "lines": tuple(lines[:most]), "n_more": len(lines) - most}
+    return replace(note, facts=(*note.facts, *places.items()))
 
 
 def rows_noted(**masks: np.ndarray) -> list[ReadNote]:
@@ -82,14 +96,9 @@ ON_NAMES = frozenset(
     )
 )
 """Kinds of notes on what names were taken to mean."""
-
-
-@dataclass(frozen=True)
-class Swap:
-    """Two columns that look exchanged, and the sentence that says why."""
-
-    columns: tuple[str, str]
-    reason: str
+SWAPS = ("misplaced", "exchanged")
+"""Kinds of warnings of two columns, `first` and `second`, that look as if they had changed
+places."""
 
 
 @dataclass(frozen=True)

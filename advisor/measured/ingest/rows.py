@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -32,23 +32,23 @@ from advisor.measured.ingest.columns import (
 from advisor.measured.ingest.derived import derive_rows, match_baselines, plain_by_chunks
 from advisor.measured.ingest.result import (
     OF_ONE_RUN,
+    SWAPS,
     MissingField,
     ReadNote,
-    Swap,
+    at_lines,
     missing_fields,
     noted,
     open_questions,
     rejects_frame,
     rows_noted,
     shorten,
+    warned,
 )
 from advisor.measured.ingest.upload import MAX_REJECTS, MAX_ROWS, one_sentence
 from advisor.measured.readers.base import NAME_MAPS
 from advisor.measured.row_questions import copies_sharing
 from advisor.prediction import AdvisorError
-from advisor.text import counted
 
-T = TypeVar("T")
 _LINES_NAMED = 5
 
 
@@ -64,8 +64,6 @@ class RowSource:
     last_line: int
     """The last line that is kept or refused, counted in the file itself."""
     notes: tuple[ReadNote, ...]
-    warnings: tuple[str, ...]
-    swaps: tuple[Swap, ...]
     prefill: dict[str, Any]
     """Guesses at what the file lacks, to be confirmed."""
     headers: Mapping[str, tuple[str, float]] = field(default_factory=dict)
@@ -99,7 +97,7 @@ class UnknownName:
     text: str
     lines: np.ndarray
 
-    def warning(self, source: RowSource, usable: pd.Index) -> str | None:
+    def warning(self, source: RowSource, usable: pd.Index) -> ReadNote | None:
         """Warning with the places of the name in one file, of the usable lines.
 
         None where it does not stand there.
@@ -113,16 +111,8 @@ class UnknownName:
             source.lines.get(line, line)
             for line in (inside[np.isin(inside, usable)] - source.before).tolist()
         ]
-        first_lines = ", ".join(map(str, lines[:_LINES_NAMED])) + (
-            ", ..." if len(lines) > _LINES_NAMED else ""
-        )
-        where = (
-            f"{counted(len(lines), 'row')} (line {first_lines})" if len(lines) else "no usable row"
-        )
-        return (
-            f"{self.column} {shorten(self.text)!r} fits no single known id: {where} kept, but not "
-            "predicted until you choose one"
-        )
+        note = warned("name_unknown", column=self.column, stated=shorten(self.text))
+        return at_lines(note, lines, _LINES_NAMED)
 
 
 @dataclass(frozen=True)
@@ -145,12 +135,10 @@ class Measured:
     derived: tuple[ReadNote, ...] = ()
     speedups: tuple[ReadNote, ...] = ()
     """The last of `derived`: where speedups are from, and why some rows have none."""
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[ReadNote, ...] = ()
     rows_repeated: int = 0
     """Measured left out because another equals them in every cell; neither in `frame` nor refused.
     [-]"""
-    swapped: tuple[tuple[str, str], ...] = ()
-    """Pairs of columns that look as if they had changed places."""
 
     @property
     def file_name(self) -> str:
@@ -198,6 +186,16 @@ class Measured:
             missing_field.required for missing_field in self.missing
         ) and not open_questions(self.rejects)
 
+    @property
+    def swapped(self) -> tuple[tuple[str, str], ...]:
+        """Pairs of columns that look as if they had changed places.
+
+        By their cells, and in a result also by what rows contradict.
+        """
+        of_cells = (note for source in self.sources for note in source.notes)
+        notes = (dict(note.facts) for note in (*of_cells, *self.warnings) if note.kind in SWAPS)
+        return tuple(dict.fromkeys((facts["first"], facts["second"]) for facts in notes))
+
     def header_of(self, column: str, line: int) -> tuple[str, float] | None:
         """Name of a column in the file at a line, and the factor from its unit to ours. None where
         it has none."""
@@ -217,11 +215,12 @@ class Measured:
 
     def at_own_lines(self, note: ReadNote) -> ReadNote:
         """A note that names lines of rows, with those of the file itself."""
-        facts = (
-            (name, self.own_line(fact) if name in ("line", "plain_line") else fact)
-            for name, fact in note.facts
-        )
-        return replace(note, facts=tuple(facts))
+        facts = dict(note.facts)
+        for name in facts.keys() & {"line", "plain_line"}:
+            facts[name] = self.own_line(facts[name])
+        if "lines" in facts:
+            facts["lines"] = tuple(dict.fromkeys(map(self.own_line, facts["lines"])))
+        return replace(note, facts=tuple(facts.items()))
 
     def in_own_lines(self, text: str) -> str:
         """A sentence that names lines of rows, with those of the file itself."""
@@ -514,13 +513,10 @@ def evaluate(rows: Measured) -> Measured:
     broken = [replace(reject, line=rows.own_line(reject.line)) for reject in checked.rejects]
     missing_from = frame if not keep.any() else None
     frame = frame if keep.all() else frame[keep]
-    notes = _notes_of_readers(rows)
+    notes = [*_notes_of_readers(rows, frame.index), *map(rows.at_own_lines, checked.notes)]
     speedups: list[ReadNote] = []
-    warnings = _warnings_of_readers(rows, frame.index)
-    swaps = [*_swaps_of_readers(rows), *checked.swaps]
-    warnings += [*(swap.reason for swap in swaps), *map(rows.in_own_lines, checked.warnings)]
     if repeated:
-        warnings.append(f"{counted(repeated, 'row')} equal to another in every cell: counted once")
+        notes.append(warned("repeated", n=repeated))
     if computed is not None:
         notes += computed.notes(keep)
         several = copies_sharing(frame)
@@ -536,7 +532,7 @@ def evaluate(rows: Measured) -> Measured:
     )
     rejects = rejects.sort_values("line", kind="stable", ignore_index=True)
     if len(rejects) > MAX_REJECTS:
-        warnings.append(f"only the first {MAX_REJECTS:,} of {len(rejects):,} reasons are listed")
+        notes.append(warned("reasons_cut", n=len(rejects)))
         rejects = rejects.head(MAX_REJECTS)
     prefills = [source.prefill for source in rows.sources]
     return replace(
@@ -546,11 +542,10 @@ def evaluate(rows: Measured) -> Measured:
         missing=missing_fields(
             frame if missing_from is None else missing_from, rows.kind, prefills
         ),
-        derived=(*notes, *speedups),
+        derived=(*(note for note in notes if not note.warns), *speedups),
         speedups=tuple(speedups),
-        warnings=tuple(dict.fromkeys(warnings)),
+        warnings=tuple(note for note in notes if note.warns),
         rows_repeated=repeated,
-        swapped=tuple(swap.columns for swap in swaps),
     )
 
 
@@ -580,43 +575,22 @@ def without_repeats(frame: pd.DataFrame) -> tuple[pd.DataFrame, int]:
     return frame[keep], int(repeated.sum())
 
 
-def _notes_of_readers(rows: Measured) -> list[ReadNote]:
-    by_note = _with_files(rows, [source.notes for source in rows.sources])
-    notes = [replace(note, files=files) for note, files in by_note]
-    if len(rows.sources) == 1:
-        return notes
-    return [
-        noted("files", starts=tuple((each.file_name, each.before + 1) for each in rows.sources)),
-        *notes,
-    ]
-
-
-def _warnings_of_readers(rows: Measured, usable: pd.Index) -> list[str]:
-    """What the readers warn of, and the names that fit no known id with the usable lines that bear
-    them."""
-    warnings = []
+def _notes_of_readers(rows: Measured, usable: pd.Index) -> list[ReadNote]:
+    """What the readers note, and the names that fit no known id with the usable lines that bear
+    them: each once, with its files where it is not of all of them."""
+    notes: list[ReadNote] = []
+    if len(rows.sources) > 1:
+        starts = tuple((each.file_name, each.before + 1) for each in rows.sources)
+        notes.append(noted("files", starts=starts))
+    by_note: dict[ReadNote, list[str]] = {}
     for source in rows.sources:
-        of_names = [name.warning(source, usable) for name in rows.unknown]
-        warnings.append([*source.warnings, *filter(None, of_names)])
-    return [f"{of_files(files)}{text}" for text, files in _with_files(rows, warnings)]
-
-
-def _swaps_of_readers(rows: Measured) -> list[Swap]:
-    by_swap = _with_files(rows, [source.swaps for source in rows.sources])
-    return [replace(swap, reason=f"{of_files(files)}{swap.reason}") for swap, files in by_swap]
-
-
-def _with_files(
-    rows: Measured, items_of: Sequence[Sequence[T]]
-) -> Iterator[tuple[T, tuple[str, ...]]]:
-    """Each item once, with its files where it is not of all of them. `items_of`: items of each
-    file."""
-    by_item: dict[T, list[str]] = {}
-    for source, items in zip(rows.sources, items_of, strict=True):
-        for item in items:
-            by_item.setdefault(item, []).append(source.file_name)
-    for item, names in by_item.items():
-        yield item, () if len(names) == len(rows.sources) else tuple(names)
+        of_names = (name.warning(source, usable) for name in rows.unknown)
+        for note in (*source.notes, *filter(None, of_names)):
+            by_note.setdefault(note, []).append(source.file_name)
+    for note, names in by_note.items():
+        of_all = len(names) == len(rows.sources)
+        notes.append(note if of_all else replace(note, files=tuple(names)))
+    return notes
 
 
 def of_files(names: Sequence[str]) -> str:

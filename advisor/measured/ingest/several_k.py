@@ -23,6 +23,7 @@ from advisor.measured.ingest.columns import (
     header_key,
     match_header,
 )
+from advisor.measured.ingest.result import warned
 from advisor.measured.ingest.side_by_side import IGNORED, drafts_said, meaning_of, said_by, side_of
 from advisor.measured.ingest.upload import MAX_ROWS, Sample
 from advisor.prediction import AdvisorError
@@ -197,16 +198,14 @@ def one_row_a_k(sample: Sample, meant: Mapping[str, str] | None = None) -> Sampl
         long_sample = replace(
             sample, document=document, records=tuple(records), lines=tuple(origin), origin=origin
         )
-    turned = (
-        f", from the rows {sample.shown[_LONG]}; batches from {sample.shown[_BATCHES]}"
-        if sample.origin
-        else ""
+    turned_from = sample.shown if sample.origin else {}
+    note = warned(
+        "several_k",
+        drafts=tuple(wide.drafts),
+        k_from=turned_from.get(_LONG),
+        batches_from=turned_from.get(_BATCHES),
     )
-    note = (
-        f"columns of several K side by side (K = {', '.join(map(str, wide.drafts))}{turned}): "
-        "each row is read as one row for each K"
-    )
-    return replace(long_sample, warnings=(*sample.warnings, note))
+    return replace(long_sample, notes=(*sample.notes, note))
 
 
 def _long_table(sample: Sample, headers: Sequence[str], wide: _Wide) -> Sample:
@@ -393,13 +392,9 @@ def k_of_words(sample: Sample) -> Sample:
     ]
     header = [_LONG if place == at else name for place, name in enumerate(headers)]
     k_of_word = dict(zip((row[at].strip() for row in rows), k_by_row[at], strict=True))
-    meanings = {word: "drafts" if k is None else f"K = {k}" for word, k in k_of_word.items()}
-    read = ", ".join(f"{word} as {meaning}" for word, meaning in meanings.items())
+    note = warned("k_of_words", stated=headers[at], k_of_word=tuple(k_of_word.items()))
     numbered_sample = _written(sample, header, numbered, {**sample.shown, _LONG: headers[at]})
-    return replace(
-        numbered_sample,
-        warnings=(*sample.warnings, f"{headers[at]} is read as the draft length: {read}"),
-    )
+    return replace(numbered_sample, notes=(*sample.notes, note))
 
 
 def _has_words(sample: Sample, columns: Sequence[int]) -> bool:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from advisor.measured.ingest.result import Reject, shorten
+from advisor.measured.ingest.result import ReadNote, Reject, shorten, warned
 from advisor.prediction import AdvisorError
 from advisor.text import RepeatedKeyError, read_json
 
@@ -90,7 +90,7 @@ class Sample:
     records: tuple[Any, ...] = ()
     lines: tuple[int, ...] = ()
     rejects: tuple[Reject, ...] = ()
-    warnings: tuple[str, ...] = ()
+    notes: tuple[ReadNote, ...] = ()
     shown: Mapping[str, str] = field(
         default_factory=dict
     )  # where columns of a table made long stood, by new header
@@ -183,21 +183,21 @@ def open_upload(name: str, data: bytes) -> Sample:
             raise AdvisorError(f"{name} cannot be read: {why}")
     if data.startswith(b"PAR1"):
         return Sample(name, "parquet", data)
-    data, warnings = _to_utf8(name, data)
+    data, notes = _to_utf8(name, data)
     # Of Windows, and of progress bars, which write over their own line.
     data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     stripped = data[:_HEAD_BYTES].lstrip()
     if not stripped:
         raise AdvisorError(f"{name} holds only blanks; send a file with at least one measurement")
     if stripped.startswith((b"{", b"[")) and not _LOG_LINE.match(stripped):
-        return _open_json(name, data, warnings)
+        return _open_json(name, data, notes)
     data = _unboxed(data)
     if summed := _SUMMED.search(data):
         end = summed.start() + 1
         line = data.count(b"\n", 0, end) + 1
-        warnings = (*warnings, f"line {line} is left out: it sums up the rows above it")
+        notes = (*notes, warned("sums_up", line=line))
         data = data[:end]
-    sample = Sample(name, "text", data, warnings=warnings)
+    sample = Sample(name, "text", data, notes=notes)
     # Labels of metrics hold commas.
     if sample.first_line.count(sample.delimiter) >= MAX_COLUMNS and not data.startswith(b"vllm:"):
         raise AdvisorError(
@@ -330,7 +330,7 @@ def _unzip(name: str, data: bytes) -> bytes:
         raise AdvisorError(f"{name} is a damaged zip file; send the file inside it") from error
 
 
-def _to_utf8(name: str, data: bytes) -> tuple[bytes, tuple[str, ...]]:
+def _to_utf8(name: str, data: bytes) -> tuple[bytes, tuple[ReadNote, ...]]:
     """The text as UTF-8 bytes without BOM, and a warning when the encoding had to be guessed."""
     if data.startswith(b"\xef\xbb\xbf"):
         data = data[3:]
@@ -363,13 +363,10 @@ def _to_utf8(name: str, data: bytes) -> tuple[bytes, tuple[str, ...]]:
             f"{name} is a binary file of an unknown kind; send CSV, JSON, JSON lines or parquet"
         )
     text = data.decode("cp1252", errors="replace")
-    warning = (
-        f"line {where} is not UTF-8; the file was read as Windows-1252, so check names with accents"
-    )
-    return text.encode(), (warning,)
+    return text.encode(), (warned("not_utf8", line=where),)
 
 
-def _open_json(name: str, data: bytes, warnings: tuple[str, ...]) -> Sample:
+def _open_json(name: str, data: bytes, notes: tuple[ReadNote, ...]) -> Sample:
     _check_size(name, len(data), MAX_JSON_BYTES, "JSON document")
     try:
         document = _parse(data)
@@ -396,13 +393,13 @@ def _open_json(name: str, data: bytes, warnings: tuple[str, ...]) -> Sample:
             tuple(records),
             tuple(range(1, len(records) + 1)),
             (),
-            warnings,
+            notes,
         )
-    return _open_json_lines(name, data, warnings, problem)
+    return _open_json_lines(name, data, notes, problem)
 
 
 def _open_json_lines(
-    name: str, data: bytes, warnings: tuple[str, ...], problem: Exception
+    name: str, data: bytes, notes: tuple[ReadNote, ...], problem: Exception
 ) -> Sample:
     records: list[Any] = []
     lines: list[int] = []
@@ -437,7 +434,7 @@ def _open_json_lines(
         raise AdvisorError(
             f"{name} starts like JSON but is not: {_json_problem(problem)}; send the file unedited"
         )
-    return Sample(name, "jsonl", data, None, tuple(records), tuple(lines), tuple(rejects), warnings)
+    return Sample(name, "jsonl", data, None, tuple(records), tuple(lines), tuple(rejects), notes)
 
 
 def _parse(data: bytes) -> Any:

@@ -17,7 +17,7 @@ from advisor.measured.ingest.acceptance import histogram_shares
 from advisor.measured.ingest.cells import Cells
 from advisor.measured.ingest.columns import UNIT_FACTORS, header_key
 from advisor.measured.ingest.derived import acceptance_by_position_text
-from advisor.measured.ingest.result import Reject, shorten
+from advisor.measured.ingest.result import ReadNote, Reject, shorten, warned
 from advisor.measured.ingest.upload import Sample
 from advisor.measured.readers.base import (
     Format,
@@ -85,7 +85,7 @@ def raw_from_metrics(rows: Sequence[Mapping[str, Metric]], lines: Sequence[int])
     if any(value is not None for value in accepted):
         cells["accepted_length"] = Cells(accepted, _ACCEPTED[0])
     raw = RawRows("points", np.array(lines, dtype=np.int64), cells)
-    raw.warnings = _count_warnings(rows)
+    raw.notes += _count_warnings(rows)
     raw.finish = _finish
     return raw
 
@@ -104,7 +104,7 @@ def _value(name: str, metric: Metric) -> Any:
     return metric.value if number is None else number * factor
 
 
-def _count_warnings(rows: Sequence[Mapping[str, Metric]]) -> list[str]:
+def _count_warnings(rows: Sequence[Mapping[str, Metric]]) -> list[ReadNote]:
     """Where the tool's tokenizer and the server count differently, token latency and what follows
     from it are off."""
     for row in rows:
@@ -120,11 +120,7 @@ def _count_warnings(rows: Sequence[Mapping[str, Metric]]) -> list[str]:
             and theirs > 0
             and abs(ours / theirs - 1.0) > COUNT_TOLERANCE
         ):
-            return [
-                f"the tool counted {ours:g} output tokens per request, the server {theirs:g}: "
-                "times per token, and an accepted length computed from them, rest on the tool's "
-                "own tokenizer; run it with the model's tokenizer or with server token counts"
-            ]
+            return [warned("counts_differ", client=ours, server=theirs)]
     return []
 
 

@@ -40,15 +40,15 @@ from advisor.measured.ingest.derived import acceptance_by_position_text, accepte
 from advisor.measured.ingest.result import (
     ReadNote,
     Reject,
-    Swap,
     noted,
     rejects_frame,
     rows_noted,
     shorten,
+    warned,
 )
 from advisor.measured.ingest.side_by_side import metric_name
 from advisor.measured.ingest.upload import Sample
-from advisor.text import counted, number_of
+from advisor.text import number_of
 
 TEMPORARY = "_"
 """Columns whose names begin so are numbers that a reader needs to compute others; they are dropped
@@ -78,8 +78,6 @@ class RawRows:
     rejects: list[Reject] = field(default_factory=list)
     prefill: dict[str, Any] = field(default_factory=dict)
     notes: list[ReadNote] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-    swaps: list[Swap] = field(default_factory=list)
     finish: Finish | None = None
     decimal_comma: bool | None = None
     """What a user says that commas in numbers mark; None: the cells tell."""
@@ -321,7 +319,7 @@ def coerce(raw: RawRows) -> tuple[pd.DataFrame, pd.DataFrame]:
             series.pop(name, None), spec.get(name, _TEMPORARY_COLUMN), good, keep, index
         )
     if decimal_comma:
-        raw.warnings.append("commas in numbers were read as decimal points")
+        raw.notes.append(warned("decimal_commas"))
     frame = pd.DataFrame(data, index=index)
     return frame, rejects_frame(rejects)
 
@@ -547,7 +545,7 @@ def loads_of(records: Sequence[Mapping[str, Any]], within: str = "") -> dict[str
 
 def failures(
     records: Sequence[Mapping[str, Any]], failed: str = "failed", done: str = "completed"
-) -> list[str]:
+) -> list[ReadNote]:
     """Warning that requests of some runs failed, [0..1]. failed, done : fields that count them."""
     counts = [
         (number_of(record.get(failed)) or 0.0, number_of(record.get(done)) or 0.0)
@@ -556,10 +554,7 @@ def failures(
     if not (with_failures := [pair for pair in counts if pair[0] > 0]):
         return []
     n, n_done = map(sum, zip(*with_failures, strict=True))
-    return [
-        f"{n:,.0f} of {n + n_done:,.0f} requests failed in {counted(len(with_failures), 'run')}: "
-        "times and rates are of those that did not, at a smaller batch than was asked for"
-    ]
+    return [warned("failed", n=n, total=n + n_done, left=(len(with_failures), "run"))]
 
 
 def version_of_image(image: Any) -> str | None:

@@ -392,7 +392,7 @@ def read_argued(sample: Sample) -> RawRows:
     raw, records = raw_points(sample, _ARGUED_MAPS, _finish_argued, models)
     raw.notes += medians_note(records)
     raw.cells |= loads_of(records, f"{_ARGUMENTS}.")
-    raw.warnings += failures(records, "failed_requests", "successful_requests")
+    raw.notes += failures(records, "failed_requests", "successful_requests")
     return raw
 
 

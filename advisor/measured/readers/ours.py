@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,7 @@ from advisor.measured.ingest.cells import (
 from advisor.measured.ingest.cells import read_table as read_file_table
 from advisor.measured.ingest.checks import misplaced_columns
 from advisor.measured.ingest.columns import MEASURED_COLUMNS, REMARKS, header_key, match_header
-from advisor.measured.ingest.result import Reject, noted, shorten
+from advisor.measured.ingest.result import ReadNote, Reject, noted, shorten, warned
 from advisor.measured.ingest.side_by_side import SIDES, side_by_side
 from advisor.measured.ingest.upload import MAX_TEXT_LOG_BYTES, MIB, Sample
 from advisor.measured.readers.base import (
@@ -36,7 +36,7 @@ from advisor.measured.readers.base import (
 )
 from advisor.prediction import AdvisorError
 from advisor.profiling.engine.plan import FASTEST
-from advisor.text import counted, number_of
+from advisor.text import number_of
 
 # Our own table (CSV or parquet): the downloadable template, filled in.
 _MIN_COLUMNS = 3
@@ -82,23 +82,28 @@ def read_template(sample: Sample, used: Collection[str] = ()) -> RawRows:
     """
     table = load_table(sample, "points")
     mapped = map_header(table, "points", sample.name, sample.shown)
-    warnings = [*mapped.warnings, *unit_hints(mapped.unknown)]
+    notes = [*mapped.notes, *unit_hints(mapped.unknown)]
     remarks = [name for name in mapped.unknown if header_key(name) in REMARKS]
     unknown = [name for name in mapped.unknown if name not in {*remarks, *used}]
     if unknown:
-        in_file = [sample.shown.get(name, name) for name in unknown]
-        unknown_names = ", ".join(name[:40] for name in in_file[:10])
-        warnings.append(f"{counted(len(unknown), 'column')} not known and ignored: {unknown_names}")
+        in_file = (sample.shown.get(name, name) for name in unknown)
+        notes.append(_ignored(in_file, "column"))
     cells = from_mapped(table, mapped)
-    swaps = misplaced_columns(table, mapped.columns, "points")
+    notes += misplaced_columns(table, mapped.columns, "points")
     if remarks:
         cells["notes"] = _with_remarks(table, remarks, cells.get("notes"))
-    raw = RawRows("points", table.lines, cells, list(table.rejects), warnings=warnings, swaps=swaps)
+    raw = RawRows("points", table.lines, cells, list(table.rejects), notes=notes)
     if mapped.pair is not None:
         headers = [sample.shown.get(header, header) for header in table.header]
         raw.note("pair", **mapped.pair.facts(headers))
         raw.prefill |= mapped.pair.said
     return raw
+
+
+def _ignored(names: Iterable[str], what: str) -> ReadNote:
+    """The warning of columns or fields that are not known, of which the first ten are named."""
+    shortened = tuple(name[:40] for name in names)
+    return warned("not_known", left=(len(shortened), what), names=shortened[:10])
 
 
 def _with_remarks(table: FileTable, names: Sequence[str], notes: Cells | None) -> Cells:
@@ -217,13 +222,10 @@ def read_records(sample: Sample) -> RawRows:
             )
         maps[column] = FieldMap(column, (name,), factor)
     unknown = [name for name in names if match_header(name, "points") is None and name not in taken]
-    warnings = unit_hints(unknown)
+    notes = unit_hints(unknown)
     if unknown:
-        unknown_names = ", ".join(shorten(name)[:40] for name in unknown[:10])
-        warnings.append(f"{counted(len(unknown), 'field')} not known and ignored: {unknown_names}")
-    raw = RawRows(
-        "points", lines, from_records(records, list(maps.values())), rejects, warnings=warnings
-    )
+        notes.append(_ignored(map(shorten, unknown), "field"))
+    raw = RawRows("points", lines, from_records(records, list(maps.values())), rejects, notes=notes)
     if pair is not None:
         raw.note("pair", **pair.facts(names))
         raw.prefill |= pair.said
@@ -348,16 +350,14 @@ def read_table(sample: Sample) -> RawRows:
     table = load_table(sample, "kernels")
     mapped = map_header(table, "kernels", sample.name)
     cells = from_mapped(table, mapped)
-    swaps = misplaced_columns(table, mapped.columns, "kernels")
-    notes = []
+    notes = [*mapped.notes, *misplaced_columns(table, mapped.columns, "kernels")]
     bare = next(
         (index for index, cell in enumerate(table.header) if header_key(cell) in BARE_LATENCY), None
     )
     if "latency_s" not in cells and bare is not None:
         cells["latency_s"] = Cells(table.columns[bare], table.header[bare], _MS)
         notes.append(noted("latency_in_ms"))
-    raw = RawRows("kernels", table.lines, cells, list(table.rejects), notes=notes, swaps=swaps)
-    raw.warnings += mapped.warnings
+    raw = RawRows("kernels", table.lines, cells, list(table.rejects), notes=notes)
     if "op" not in cells:
         raw.constant("op", "moe")
     return raw

@@ -114,7 +114,7 @@ def read_serve(sample: Sample) -> RawRows:
     if any(PER_POSITION in record for record in records):
         cells |= by_position([record.get(PER_POSITION) for record in records])
     cells |= loads_of(records)
-    raw.warnings += failures(records)
+    raw.notes += failures(records)
     cells["engine"] = Cells([serving_engine(record) for record in records], "backend")
     cells["date"] = Cells([record.get("date") for record in records], "date")
     raw.prefill = {"engine": "vllm"}
@@ -136,7 +136,7 @@ def read_sweep(sample: Sample) -> RawRows:
         values[name] = [None] * len(table.lines) if column is None else column.to_pylist()
     cells |= closed_loads(values["max_concurrency"], values["request_rate"])
     raw = RawRows("points", table.lines, cells, list(table.rejects), finish=finish_serve)
-    raw.warnings += failures(
+    raw.notes += failures(
         [
             {"failed": failed, "completed": completed}
             for failed, completed in zip(values["failed"], values["completed"], strict=True)
@@ -374,7 +374,7 @@ def read(sample: Sample) -> RawRows:
     engines = [_engine(record) for record in records]
     raw.cells["engine"] = Cells(engines, "(block)")
     raw.cells |= loads_of(records)
-    raw.warnings += failures(records)
+    raw.notes += failures(records)
     if len(records) == 1:
         raw.prefill = {"engine": engines[0]}
     return raw

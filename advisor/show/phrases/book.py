@@ -174,6 +174,10 @@ def _contexts(cases: tuple[tuple[int, int, int, int, float | None], ...]) -> str
     return "; ".join(pieces)
 
 
+def _k_of_words(pairs: Iterable[tuple[str, int | None]]) -> str:
+    return ", ".join(f"{word} as {'drafts' if k is None else f'K = {k}'}" for word, k in pairs)
+
+
 FORMS: dict[str, Callable[[Any], str]] = {
     "": str,
     "x": lambda value: f"{value:.2f}×",
@@ -194,6 +198,7 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "spans": _spans,
     "k": lambda value: f"K = {value}" if value else "no drafts",
     "2": lambda value: f"{value:.2g}",
+    "g3": lambda value: f"{value:.3g}",
     "capital": str.capitalize,
     "list": " and ".join,
     "jumps": _jumps,
@@ -224,7 +229,7 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "billions": lambda value: f"{value / 1e9:g} B",
     "ordinal": _ordinal,
     "counts": lambda pairs: "; ".join(f"{number} {kind}" for kind, number in pairs),
-    "commas": ", ".join,
+    "commas": lambda values: ", ".join(map(str, values)),
     "semicolons": lambda texts: "; ".join(texts).rstrip("."),
     "contexts": _contexts,
     "loads": lambda component: BY_KEY[component].loads,
@@ -241,6 +246,8 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "quoted": repr,
     "starts": lambda files: ", ".join(f"{name} from line {line}" for name, line in files),
     "differences": _differences,
+    "as": lambda pairs: ", ".join(map(" as ".join, pairs)),
+    "k_as": _k_of_words,
 }
 """A fact as text, by the form behind its name."""
 

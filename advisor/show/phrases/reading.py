@@ -1,14 +1,18 @@
-"""The book of reading: what was computed, taken or left out where measured files are read."""
+"""The book of reading: what was computed, taken or left out where measured files are read, and what
+to check in them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from advisor.answers.flags import Flags
+from advisor.measured.ingest.checks import ABOVE_ROUND, QUICKEST_S, SHORTEST_PROMPT
 from advisor.measured.ingest.derived import CHUNK_TOLERANCE
-from advisor.measured.ingest.result import ReadNote
+from advisor.measured.ingest.result import TIMES, ReadNote
 from advisor.measured.ingest.rows import of_files
 from advisor.measured.ingest.side_by_side import METRICS
+from advisor.measured.ingest.upload import MAX_REJECTS
+from advisor.physics.acceptance import SAME_RUN_LOG_SD
 from advisor.show.phrases.book import Book, Phrase, phrases_of
 
 _SHARED = {
@@ -156,6 +160,79 @@ _SPEEDUPS = {
     "both_in_row": "the values without and with drafts stand in the same row in {n:rows}",
     "no_drafts": "no row has K > 0, so there is no speedup to compute",
 }
+_OF_COLUMNS = {
+    "column_repeated": "column {column} repeats column {first} and was ignored",
+    "old_names": "read under the names of before 0.2: {renamed:as}",
+    "unit_unknown": "column {stated:quoted} was ignored because its unit is unknown; name it "
+    f"{{name}}_ms or {{name}}_s, or say --map {TIMES}=ms",
+    "not_known": "{left:count} not known and ignored: {names:commas}",
+    "misplaced": "{first} holds words and {second} holds numbers: they look swapped; exchange the "
+    "two headers",
+    "exchanged": "{reason}",
+    "several_k": "columns of several K side by side (K = {drafts:commas}{turned}): each row is "
+    "read as one row for each K",
+    "k_of_words": "{stated} is read as the draft length: {k_of_word:k_as}",
+    "settings_around": "taken for every run from around the list: {names:commas}",
+    "several_records": "a row stands for several records of this file, so the fields you named "
+    "were not read",
+    "name_unknown": "{column} {stated:quoted} fits no single known id: {usable} kept, but not "
+    "predicted until you choose one",
+}
+"""Warnings of columns and names; `reason` is why rows were refused."""
+_OF_LINES = {
+    "sums_up": "line {line} is left out: it sums up the rows above it",
+    "not_utf8": "line {line} is not UTF-8; the file was read as Windows-1252, so check names with "
+    "accents",
+    "decimal_commas": "commas in numbers were read as decimal points",
+    "left_out": "line {line} is left out: {reason}",
+    "more_left_out": "{left:count} left out for the same reasons",
+    "repeated": "{n:rows} equal to another in every cell: counted once",
+    "reasons_cut": f"only the first {MAX_REJECTS:,} of {{n:int}} reasons are listed",
+    "failed": "{n:int} of {total:int} requests failed in {left:count}: times and rates are of "
+    "those that did not, at a smaller batch than was asked for",
+    "counts_differ": "the tool counted {client:g} output tokens per request, the server "
+    "{server:g}: times per token, and an accepted length computed from them, rest on the tool's "
+    "own tokenizer; run it with the model's tokenizer or with server token counts",
+}
+"""Warnings of lines, rows and runs."""
+_ODD = {
+    "places": "{n:rows} (line {lines:commas}{more_lines})",
+    "rate_low": "{places}: the rate is only {share:g3} of batch_size / tpot_s; {rate_question}",
+    "prefill_in_time": "{places}: tpot_s is request_latency_s / output_tokens, so the prefill is "
+    "in it; leave the first token out",
+    "round_as_token": "{places}: step_time_s equals tpot_s although a round gives several tokens; "
+    "one of them is the other's",
+    "round_apart": "{places}: step_time_s is not tpot_s x accepted_length; check units and headers",
+    "all_accepted": "{places}: accepted_length is exactly K + 1: every draft token accepted in "
+    "every round; is it a count or a setting?",
+    "prompts_short": f"{{places}}: input_tokens is below {SHORTEST_PROMPT:g}: is it in thousands "
+    "of tokens?",
+    "time_too_short": f"{{places}}: {{name}} is below {QUICKEST_S * 1e3:g} ms: is it in seconds "
+    "under a header in ms?",
+    "speedup_inverse": "{places}: speedup is the inverse of what the baseline rows give: time with "
+    "drafts over time without",
+    "speedup_apart": "{places}: speedup is not what the baseline rows of this file give; is it a "
+    "percentage or a gain?",
+    "above_round": f"{{places}}: {ABOVE_ROUND}",
+    "requests_queued": "{places}: requests queued: {waiting:2} waited for their first token or "
+    "were prefilled for each one that decoded; their prefills also slow the decoding, so compare "
+    "at a lower request rate",
+}
+"""What is odd in rows, with where they stand."""
+_ACCEPTANCE = {
+    "engines_summed": "{n} engines are summed",
+    "k_mixed": "a round drafted {mean:x2} tokens on average, not {n}: tokens that were not drafted "
+    "count as refused, so the rates hold for this mix of draft lengths",
+    "positions_apart": "the positions add up to {n:int} accepted tokens, but {total:int} are "
+    "counted in all",
+    "few_rounds": "only {n:int} rounds: their sampling error of {error:pct1} is wider than the "
+    f"{SAME_RUN_LOG_SD:.0%} that the band assumes; count more",
+    "no_positions": "the server counts no positions: one probability stands for all, bent as "
+    "measured curves are",
+    "golden_curve": "from accepted lengths that were measured at each K apart; shares that rose "
+    "with position were averaged",
+}
+"""What to know of acceptance by position."""
 _BY_CASE = {
     "pair_counts": {
         "counted": "{counts}",
@@ -185,6 +262,23 @@ _BY_CASE = {
         "more": " and {n_more} more",
     },
 }
+_WARNINGS_BY_CASE = {
+    "more_lines": {
+        "more": ", ...",
+    },
+    "turned": {
+        "turned": ", from the rows {k_from}; batches from {batches_from}",
+    },
+    "usable": {
+        "usable": "{places}",
+        "": "no usable row",
+    },
+    "rate_question": {
+        "per_gpu": "is output_tok_per_s per GPU? It has to be the total of all GPUs",
+        "": "is tpot_s a time per token, was batch_size really running, is the rate the total of "
+        "all GPUs?",
+    },
+}
 _FLAGS: Flags = {
     "counted": ("counts", "known", None),
     "guessed": ("guess", "known", None),
@@ -193,10 +287,13 @@ _FLAGS: Flags = {
     "checkpoint": ("remark", "known", None),
     "named": ("stated", "known", None),
     "more": ("n_more", ">", 0),
+    "turned": ("k_from", "known", None),
+    "usable": ("n", ">", 0),
 }
 _ALWAYS = _SHARED | _OF_FORMATS | _OF_READERS | _COMPUTED | _SPEEDUPS
+_ALWAYS |= _OF_COLUMNS | _OF_LINES | _ODD | _ACCEPTANCE
 _PHRASES = [Phrase(slot, "", say) for slot, say in _ALWAYS.items()]
-BOOK = Book.of(*_PHRASES, *phrases_of(_BY_CASE), flags=_FLAGS)
+BOOK = Book.of(*_PHRASES, *phrases_of(_BY_CASE | _WARNINGS_BY_CASE), flags=_FLAGS)
 
 
 def reading_texts(notes: Iterable[ReadNote]) -> list[str]:

@@ -23,7 +23,8 @@ from advisor.answers.explore.questions import (
 )
 from advisor.answers.explore.sweep_files import Sweep
 from advisor.predict.scenario_fields import FIELDS
-from advisor.show.table import Column, Table, matrix
+from advisor.show.phrases.reading import BOOK
+from advisor.show.table import Column, Table, capital, matrix
 from advisor.text import counted, listed
 
 Cells = Mapping[Any, Any]
@@ -70,7 +71,9 @@ def sweep_notes(sweep: Sweep) -> tuple[str, ...]:
     twice = counted(sweep.n_twice, "row")
     notes = [f"{twice} stood there twice and counted once."] if sweep.n_twice else []
     notes += ["Of an older release: times have no band."] if sweep.without_bands else []
-    return (*notes, *(f"{text[0].upper()}{text[1:]}." for text in sweep.renamed))
+    if sweep.renamed:
+        notes.append(f"{capital(BOOK.say('old_names', vars(sweep)))}.")
+    return tuple(notes)
 
 
 def settings_texts(frame: pd.DataFrame) -> list[str]:

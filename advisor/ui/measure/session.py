@@ -199,7 +199,7 @@ def _swapped(rows: Measured | None, alone: bool) -> tuple[tuple[str, str], ...]:
     if rows is None:
         return ()
     if not alone:
-        return tuple(swap.columns for source in rows.sources for swap in source.swaps)
+        return rows.swapped
     result, _ = attempt(lambda: rows.result)
     return () if result is None else result.swapped
 

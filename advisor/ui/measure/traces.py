@@ -27,6 +27,7 @@ from advisor.predict.spend import spend_at
 from advisor.prediction import AdvisorError
 from advisor.show.charts.measured import acceptance_chart, union_chart
 from advisor.show.phrases.notes import note_texts
+from advisor.show.phrases.reading import reading_texts
 from advisor.show.table import Column, Table
 from advisor.text import counted
 from advisor.ui.own_data import use_length
@@ -195,7 +196,7 @@ def draw_acceptance(scenario: Scenario, heading: Heading) -> None:
     counted_length = float(lengths.loc[lengths["n_draft"] == k, "accepted_length"].iloc[0])
     heading(f"You accept {counted_length:.2f} tokens at K = {k}")
     st.caption(plain(f"{rates.source}."))
-    for warning in rates.warnings:
+    for warning in reading_texts(rates.warnings):
         st.warning(plain(warning))
     st.button(
         "Predict with it",

@@ -376,7 +376,7 @@ def _plain_sweep(read: Measured, scenario: Scenario) -> None:
 
 def _details(read: Measured, scenario: Scenario) -> None:
     """What was derived, refused and understood; what may still be said; acceptance by position."""
-    notes = [*reading_texts(read.derived), *read.warnings]
+    notes = reading_texts((*read.derived, *read.warnings))
     refused = f", {counted(read.rows_refused, 'row')} refused" if read.rows_refused else ""
     by = "" if read.sources[0].format_id in MAPPED_FORMATS else f" ({read.format_name})"
     open_ = bool(read.rows_refused) or attempt(advice_for, scenario)[0] is None
