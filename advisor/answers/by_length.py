@@ -22,7 +22,7 @@ from advisor.answers.best_k import (
     k_running_at,
     last_batch,
 )
-from advisor.answers.by_batch import served_ranges, table_of
+from advisor.answers.by_batch import follows_schedule, served_ranges, table_of
 from advisor.answers.schedule import KValues, WholeBatches, one_k_is_enough, values_of
 from advisor.answers.summary import stated_k
 from advisor.physics.acceptance import parse_acceptance
@@ -59,6 +59,16 @@ class AtLength:
     def enough(self) -> NDArray[np.bool_]:
         """Whether each K would be served at every batch, were it the best one, [nK]."""
         return np.array([self._is_enough(k) for k in self.curve.drafts.tolist()])
+
+    @property
+    def served(self) -> IntArray:
+        """`k` at every whole batch."""
+        best = self.table.best
+        ranges = self.table.ranges
+        batches = np.arange(1, len(best) + 1)
+        enough = self.enough[np.searchsorted(self.curve.drafts, best)]
+        switches = follows_schedule(ranges, batches, best, enough)
+        return np.where(switches, k_running_at(ranges, batches), best)
 
     def _is_enough(self, k: int) -> bool:
         fixed = self.advice.decided.fixed_k is not None

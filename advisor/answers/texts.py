@@ -3,6 +3,7 @@ from published speedups."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,7 +13,7 @@ from advisor.answers.advice import Advice, beside_run
 from advisor.answers.by_length import SHORTEST, length_now
 from advisor.answers.summary import stated_k
 from advisor.catalog.task_transfer import TASKS, Task, carried, curve_on_task, task_of
-from advisor.measured.published import published_ids, runs_beside
+from advisor.measured.published import PublishedRun, published_ids, runs_beside
 from advisor.physics.acceptance import acceptance_curve, load_acceptance_curve, parse_acceptance
 from advisor.predict.scenario import nearest_acceptance
 
@@ -87,15 +88,27 @@ def _on_text(advice: Advice, curve_id: str, task: Task | None, k: int) -> OnText
     return OnText(task, curve_id, length, origin, _is_chosen(advice, curve_id, task, length))
 
 
-def _on_random_tokens(advice: Advice, k: int) -> OnText | None:
-    """Today's length times the median of published over predicted speedups, since a speedup is
-    proportional to it. None below LEAST_RUNS."""
-    runs = runs_beside(advice.scenario, advice.setup.placement.gpus)
-    predicted = [(run, beside_run(advice.curve, run)) for run in runs if run.random_tokens]
+def length_of_runs(advice: Advice, runs: Iterable[PublishedRun]) -> float | None:
+    """Accepted length at `stated_k` that published runs of the setup tell. None below LEAST_RUNS.
+    [tokens]
+
+    Today's length times the median of published over predicted speedups, since a speedup is
+    proportional to it.
+    """
+    predicted = [(run, beside_run(advice.curve, run)) for run in runs]
     ratios = [run.speedup / beside.speedup for run, beside in predicted if beside is not None]
     if len(ratios) < LEAST_RUNS:
         return None
-    length = round(float(np.clip(length_now(advice) * np.median(ratios), SHORTEST, k + 1.0)), 2)
+    length = length_now(advice) * float(np.median(ratios))
+    return round(float(np.clip(length, SHORTEST, stated_k(advice) + 1.0)), 2)
+
+
+def _on_random_tokens(advice: Advice, k: int) -> OnText | None:
+    """None where too few published runs are on random tokens."""
+    runs = runs_beside(advice.scenario, advice.setup.placement.gpus)
+    length = length_of_runs(advice, (run for run in runs if run.random_tokens))
+    if length is None:
+        return None
     acceptance = f"{length:.2f}@{k}"
     is_chosen = _is_chosen(advice, acceptance, None, length)
     return OnText(None, acceptance, length, "published", is_chosen)

@@ -6,6 +6,7 @@ The browser looks cases up and interpolates numbers (show/answer_tables.py); it 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,26 +15,31 @@ import pandas as pd
 
 from advisor.answers.advice import Advice
 from advisor.answers.best_k import last_batch
+from advisor.answers.by_length import at_length, length_now
 from advisor.answers.engines.config import EngineExport, one_option_a_line
 from advisor.answers.experts_loaded import Loading
 from advisor.answers.outcome import FLAGS, Outcome, outcome_of
 from advisor.answers.own_gap import own_schedule
 from advisor.answers.texts import on_texts
 from advisor.catalog.engines import engine_of
-from advisor.catalog.hardware import drafter_name, hardware_name
+from advisor.catalog.hardware import drafter_name, hardware_called, hardware_name, model_name
 from advisor.physics import laws
+from advisor.physics.acceptance import acceptance_curve
 from advisor.physics.components import GROUPS
 from advisor.physics.draft import drafter_ids
 from advisor.physics.memory import GIB
 from advisor.predict.curve import curve_for
+from advisor.predict.scenario import Scenario
+from advisor.predict.scenario_fields import FIELDS
 from advisor.predict.spend import price_of
 from advisor.prediction import AdvisorError, Array
-from advisor.show.answer_tables import answer_tables
+from advisor.show.answer_tables import answer_tables, last_and_k
 from advisor.show.phrases.answer import BOOK, PHRASES, TEXT_NAMES, TEXT_ORIGIN, ZONE_NAMES
 from advisor.show.phrases.notes import note_text, note_texts
 from advisor.show.phrases.schedule import COMMAND
 from advisor.show.words.answer import TO_FILL, engine_setup
-from advisor.text import printable
+from advisor.show.words.compare import differing, setting_text
+from advisor.text import counted, printable
 
 _GROWS = 1e-3
 """Growth of the loaded experts below which there is nothing to hide. [-]"""
@@ -44,17 +50,18 @@ def live_answer(
     published: pd.DataFrame | None = None,
     own: pd.DataFrame | None = None,
     usd_per_hour: float | None = None,
+    pins: Sequence[Advice] = (),
 ) -> dict[str, Any]:
     """Everything that the live answer draws, as plain values for JSON.
 
     published, own : measured speedups: batch_size, n_draft, speedup, drafter, source; of own also
         decides.
-    usd_per_hour : the user's price of a GPU. None: the profile's. [USD/h]
+    usd_per_hour : the user's price of this GPU. None: the profile's. [USD/h]
+    pins : answers of the setups that stand beside this one.
     """
     curve = advice.curve
     setup = advice.setup
     scenario = advice.scenario
-    price = price_of(setup.hardware, usd_per_hour)
     schedule = own_schedule(own)
     points = _points(own, "")
     own_runs = [(batch, k, speedup) for batch, k, speedup, *_ in points]
@@ -64,18 +71,12 @@ def live_answer(
     axes = {
         "key": scenario.hash,
         "batch": scenario.batch_size,
-        "batches": curve.batches.astype(int).tolist(),
-        "last": last_batch(setup, curve),
-        "largest": setup.memory.largest_batch,
-        "drafts": curve.drafts.tolist(),
         "k": advice.curve_k,
+        "name": setup_name(scenario),
     }
-    curves = {
-        "speedup": rounded(curve.speedup),
+    curves = _curves(advice, usd_per_hour) | {
         "low": rounded(curve.low),
         "high": rounded(curve.high),
-        "tpot_ms": rounded(curve.tpot_s * 1e3),
-        "rate": rounded(curve.tokens_per_s_per_gpu),
     }
     experts = {
         "loaded": rounded(loading.share) if setup.architecture.moe else None,
@@ -86,8 +87,6 @@ def live_answer(
     limits = {
         "needed_gib": [setup.memory.total_bytes(batch) / GIB for batch in (0, 1)],
         "limit_ms": scenario.max_tpot_ms,
-        "usd_per_hour": None if price is None else price.usd_per_hour,
-        "price": "" if price is None else price.short,
     }
     remarks = BOOK.says(("adaptive",), outcome.facts)
     measurements = {
@@ -97,10 +96,74 @@ def live_answer(
         "command": launch(advice, outcome),
         "wider": _wider(advice, outcome),
         "warnings": [*map(printable, note_texts(advice.notes)), *remarks],
+        "pins": [_pinned(pin, scenario, usd_per_hour) for pin in pins],
     }
     phrases = {"phrases": PAGE_PHRASES, "flags": FLAGS, "zone_names": ZONE_NAMES}
     book = {"outcome": outcome.facts} | phrases
     return axes | curves | experts | tables | limits | measurements | book
+
+
+def _curves(advice: Advice, usd_per_hour: float | None) -> dict[str, Any]:
+    """Figures by batch and K, [nB][nK], their axes, and the price of a GPU. [USD/h]"""
+    curve = advice.curve
+    price = price_of(advice.setup.hardware, usd_per_hour)
+    return {
+        "batches": curve.batches.astype(int).tolist(),
+        "last": last_batch(advice.setup, curve),
+        "largest": advice.setup.memory.largest_batch,
+        "drafts": curve.drafts.tolist(),
+        "speedup": rounded(curve.speedup),
+        "tpot_ms": rounded(curve.tpot_s * 1e3),
+        "rate": rounded(curve.tokens_per_s_per_gpu),
+        "usd_per_hour": None if price is None else price.usd_per_hour,
+        "price": "" if price is None else price.short,
+    }
+
+
+def _pinned(pin: Advice, base: Scenario, usd_per_hour: float | None) -> dict[str, Any]:
+    """A setup beside that of `base`: its name, figures and the K that it serves at each batch."""
+    is_same_gpu = pin.scenario.hardware_id == base.hardware_id
+    served = at_length(pin, length_now(pin)).served
+    pin.at_lengths.clear()
+    return _curves(pin, usd_per_hour if is_same_gpu else None) | {
+        "name": difference_name(base, pin.scenario),
+        "served": last_and_k(served),
+    }
+
+
+_CALLED: Mapping[str, Callable[[Scenario], str]] = {
+    "model_id": lambda scenario: model_name(scenario.model_id),
+    "hardware_id": lambda scenario: hardware_called(scenario.hardware_id),
+    "n_gpus": lambda scenario: counted(scenario.n_gpus, "GPU"),
+    "engine": lambda scenario: engine_label(scenario.engine),
+    "drafter_id": lambda scenario: drafter_name(scenario.drafter_id),
+    "acceptance": lambda scenario: f"accepted {scenario.acceptance}",
+}
+"""Settings that go by other words in the name of a setup than elsewhere."""
+_IN_A_NAME = ("model_id", "hardware_id", "engine", "drafter_id", "context_tokens")
+
+
+def setup_name(scenario: Scenario, fields: Sequence[str] = _IN_A_NAME) -> str:
+    """A setup by some of its settings."""
+    pieces = (
+        _CALLED[field](scenario)
+        if field in _CALLED
+        else FIELDS[field].in_a_name(setting_text(scenario, field))
+        for field in fields
+    )
+    return " · ".join(map(printable, pieces))
+
+
+def difference_name(base: Scenario, other: Scenario) -> str:
+    """A setup by what differs from another, whatever the batch; its whole name where nothing
+    does."""
+    fields = dict.fromkeys(differing((base, other)))
+    follows = {"batch_size"}
+    if other.n_gpus == other.tensor_parallel and "n_gpus" in fields:
+        follows.add("tensor_parallel")
+    if fields.keys() & {"model_id", "drafter_id"} and acceptance_curve(other.acceptance):
+        follows.add("acceptance")
+    return setup_name(other, [name for name in fields if name not in follows] or _IN_A_NAME)
 
 
 def rounded(values: Array) -> Any:
@@ -216,7 +279,8 @@ def _command_facts(advice: Advice, outcome: Outcome, engine_launch: EngineExport
 
 PAGE_SLOTS = (
     *("headline", "cause", "range", "time", "slow", "alternative", "memory", "admit"),
-    *("amber", "published", "other_gained", "pool_line"),
+    *("amber", "published", "other_gained", "pool_cancels", "pool_line", "uncounted"),
+    "pool_basis",
     *("memory_need", "memory_fix", "launch"),
 )
 """Slots that the browser fills."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -10,16 +10,18 @@ from advisor.answers.explore.drafters import DrafterRow, LengthFrom
 from advisor.catalog.hardware import drafter_name, model_name
 from advisor.physics.acceptance import acceptance_curve
 from advisor.physics.memory import GIB
+from advisor.predict.scenario import Scenario
+from advisor.show.phrases.book import Book, Phrase
 from advisor.show.table import Column, Table
+from advisor.text import printable
 
-_FROM: dict[LengthFrom, str] = {
+_FROM: Mapping[LengthFrom, str] = {
     "own": "measured with it",
     "runs": "its published runs",
     "given": "as given",
     "family": "family: ",
     "drafter": "other family: ",
     "kind": "other drafter: ",
-    "other": "other kind: ",
 }
 
 
@@ -82,3 +84,90 @@ def drafter_table(rows: Sequence[DrafterRow]) -> Table[DrafterRow]:
 def refused_texts(rows: Sequence[DrafterRow]) -> list[str]:
     """Drafters that cannot run, each with its reason."""
     return [f"{drafter_name(row.drafter)}: {row.refused}" for row in rows if row.refused]
+
+
+_PAGE = Book.of(
+    Phrase(
+        "finding",
+        "measured",
+        "At batch {batch:int}, by lengths measured with this model, {drafter:drafter} gains most: "
+        "{speedup:x} with K = {k}; {room}.",
+    ),
+    Phrase(
+        "finding",
+        "",
+        "At batch {batch:int} only borrowed lengths are known; by these, {drafter:drafter} gains "
+        "most: {speedup:x} with K = {k}; {room}.",
+    ),
+    Phrase("room", "", "it leaves room for {largest:int} of {plain_largest:int} requests"),
+    Phrase("published", "here", "{here_low:x2}–{here_high:x} ({here_n})"),
+    Phrase("fits", "", "{largest:int} of {plain_largest:int}"),
+    Phrase("takes", "", "{cache_more:signed_pct} KV per request, {weights_gib:1} GiB"),
+    Phrase(
+        "basis",
+        "",
+        "Each drafter at its own accepted length and best K. Published: this GPU, model and batch "
+        "(nearest doubling).",
+    ),
+    Phrase("unpriced", "", "Not compared, as no accepted length is measured: {names:commas}."),
+)
+
+
+def _facts(row: DrafterRow, batch: int) -> dict[str, Any]:
+    """Facts of a row that has figures, at a batch. [sequences]"""
+    assert row.figures is not None
+    assert row.memory is not None
+    plain = row.memory.plain or row.memory
+    here = [run.speedup for run in row.here]
+    return {
+        "here": bool(here),
+        "here_n": len(here),
+        "here_low": min(here, default=None),
+        "here_high": max(here, default=None),
+        "batch": batch,
+        "drafter": row.drafter,
+        "measured": row.is_measured,
+        "speedup": row.figures.speedup,
+        "k": row.figures.n_draft,
+        "largest": row.memory.largest_batch,
+        "plain_largest": plain.largest_batch,
+        "cache_more": row.memory.kv_bytes_per_token / plain.kv_bytes_per_token - 1.0,
+        "weights_gib": row.memory.drafter_bytes / GIB,
+    }
+
+
+def drafters_side_by_side(rows: Sequence[DrafterRow], scenario: Scenario) -> dict[str, Any]:
+    """What the page shows of `drafters_beside`, as plain values for JSON."""
+    priced = [row for row in rows if row.figures is not None and not row.refused]
+    facts = [_facts(row, scenario.batch_size) for row in priced]
+    unpriced = [
+        drafter_name(row.drafter) for row in rows if row.figures is None and not row.refused
+    ]
+    notes = [_PAGE.say("basis", {}), *refused_texts(rows)]
+    if unpriced:
+        notes.insert(1, _PAGE.say("unpriced", {"names": unpriced}))
+    shown = [
+        _page_row(row, row_facts, scenario) for row, row_facts in zip(priced, facts, strict=True)
+    ]
+    finding = _PAGE.say("finding", facts[0]) if facts else ""
+    return {"finding": finding, "rows": shown, "notes": [*map(printable, notes)]}
+
+
+def _page_row(row: DrafterRow, facts: Mapping[str, Any], scenario: Scenario) -> dict[str, Any]:
+    figures = row.figures
+    assert figures is not None
+    assert row.length is not None
+    curve = acceptance_curve(row.length.acceptance)
+    return {
+        "drafter": row.drafter,
+        "acceptance": row.length.acceptance,
+        "in_use": row.drafter == scenario.drafter_id,
+        "name": drafter_name(row.drafter),
+        "text": printable(", ".join(filter(None, [_known(row), curve and curve.dataset]))),
+        "accepted": f"{row.accepted_length:.2f}",
+        "k": figures.n_draft,
+        "range": [figures.speedup_low, figures.speedup, figures.speedup_high],
+        "published": _PAGE.say("published", facts),
+        "fits": _PAGE.say("fits", facts),
+        "takes": _PAGE.say("takes", facts),
+    }

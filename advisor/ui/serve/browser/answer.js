@@ -32,14 +32,17 @@ function slider(label, id, most, moved, done, steps) {
   return one;
 }
 
-const HEADS = { K: "Tokens drafted a step", "80% range": "8 in 10 measurements lie in it", "Best in": "Chance that this K is the best of all" };
+const HEADS = { K: "Tokens drafted a step", Speedup: "", "80% range": "8 in 10 measurements lie in it", "Best in": "Chance that this K is the best of all", "ms/token": "" };
 
 function build(root) {
   const v = { batch: 1, length: 1, waiting: false };
   v.title = node("h1", {});
   v.figures = node("p", { class: "reason" });
-  v.how = node("button", { class: "how", onclick: () => v.tell("how", { batch: v.batch, k: v.now.k || v.m.k }) }, "How computed");
-  v.wider = node("button", { class: "fill", onclick: () => v.tell("wider", true) });
+  v.how = button("how", "How computed", () => v.tell("how", { batch: v.batch, k: v.now.k || v.m.k }));
+  v.wider = button("fill", "", () => v.tell("wider", true));
+  v.pin = button("pin", "+ Pin", () => { v.unpinnable.textContent = v.m.unpinnable; if (!v.m.unpinnable) v.tell("pins", {}); }, { title: "Keep this setup beside others" });
+  v.unpinnable = node("p", { class: "limit", role: "status" });
+  v.pins = node("div", { class: "scroll" });
   v.remarks = node("details", {});
   v.said = node("span", { class: "said", role: "status" });
   v.amber = node("p", { class: "amber" });
@@ -59,14 +62,15 @@ function build(root) {
   v.card = node("div", { class: "card", hidden: true });
   v.legend = node("div", { class: "legend" });
   v.launch = node("section", { class: "launch" });
-  v.memory = node("p", { class: "limit" });
+  v.memory = node("span", {});
+  v.uncounted = node("p", {});
+  v.counts = node("details", {}, node("summary", {}, "What is not counted"), v.uncounted);
   v.every = node("details", { class: "every", ontoggle: () => { if (v.m) drawn_again(v); } });
-  v.table = node("tbody", {});
+  v.table = node("div", {});
   v.limit = node("p", { class: "limit" });
   v.flips = node("div", { class: "flips" });
-  const head = ["K", "Speedup", "80% range", "Best in", "ms/token"].map((one) => node("th", { scope: "col", title: HEADS[one] || "" }, one));
-  const main = node("section", {}, node("div", { class: "head" }, v.axes, v.heading), v.plot, v.legend, v.memory);
-  v.every.append(node("summary", {}, "Every K"), node("table", {}, node("thead", {}, node("tr", {}, head)), v.table), v.limit);
+  const main = node("section", {}, node("div", { class: "head" }, v.axes, v.heading, v.pin), v.unpinnable, v.plot, v.pins, v.legend, node("div", { class: "memory" }, v.memory, v.counts));
+  v.every.append(node("summary", {}, "Every K"), v.table, v.limit);
   v.answers = node("div", {}, v.flips, v.every);
   const side = node("aside", {}, v.sliders, v.launch, v.answers, v.remarks, v.how);
   v.box = node("div", { class: "live" }, node("header", {}, v.title, v.figures, v.amber, v.wider, v.said), node("div", { class: "grid" }, main, side));
@@ -134,11 +138,14 @@ function update(v) {
   const { m } = v, book = { phrases: m.phrases, flags: m.flags }, isOver = v.batch > m.largest;
   v.now = outcome(m, v.batch, v.length);
   v.ranges = v.now.ranges;
-  v.title.textContent = say(book, "headline", v.now.facts);
+  v.title.replaceChildren(...say(book, "headline", v.now.facts).split("*").map((part, i) => (i % 2 ? node("span", {}, part) : part)));
   v.figures.textContent = LINES[isOver ? 1 : 0].map((slot) => say(book, slot, v.now.facts)).filter(Boolean).join(" ");
-  v.amber.textContent = say(book, "amber", v.now.facts);
-  v.amber.hidden = !v.amber.textContent;
+  const [, caveat, action, does] = say(book, "amber", v.now.facts).match(/^(.*?)(?: \[(.+)\]\((\w+)\))?$/);
+  v.amber.replaceChildren(caveat, ...(does ? [" ", button("", action, () => ACTIONS[does](v))] : []));
+  v.amber.hidden = !caveat;
   v.memory.textContent = say(book, "pool_line", v.now.facts);
+  v.uncounted.textContent = say(book, "uncounted", v.now.facts);
+  v.counts.hidden = !v.memory.textContent || !v.uncounted.textContent;
   v.answers.hidden = isOver; // figures of what does not run answer nobody
   v.wider.hidden = !m.wider || !isOver;
   v.wider.textContent = m.wider;
@@ -151,11 +158,19 @@ function update(v) {
   for (const one of [v.batchSlider, v.lengthSlider]) if (!one.typing) one.exact.value = one.shown;
   drawn_again(v);
   table(v);
+  pinned(v);
   launch(v);
   flipped(v);
   KEPT.last = { key: m.key, batch: v.batch, k: v.now.k || v.now.rows[v.now.tried].k, f: factors(m, v.length) };
   window.dispatchEvent(new CustomEvent("moe-live"));
 }
+
+/** What the button of the amber line does. */
+const ACTIONS = {
+  runs_length: (v) => { v.length = v.now.facts.runs_length; update(v); commit(v); },
+  drafters: (v) => { v.tell("moved", { tab: true }); document.querySelector(".st-key-serve_tab").scrollIntoView(); },
+  mine: (v) => v.lengthSlider.exact.select(),
+};
 
 function finding(v) {
   const { ranges, now } = v, own = now.rows[now.chosen], { peak, peak_batch } = now.facts;
@@ -167,7 +182,7 @@ function finding(v) {
 function drawn_again(v) {
   v.width = v.plot.clientWidth;
   if (!v.width) return;
-  const { m, now, batch, length, ranges } = v, { axis, pinned } = KEPT;
+  const { m, now, batch, length, ranges } = v, { axis } = KEPT, pinned = v.pointed || KEPT.pinned;
   const shown = v.every.open ? m.drafts.filter(Boolean) : pinned ? [pinned] : [];
   const { svg, s } = picture({ m, axis, batch, k: now.k, length, ranges, zones: now.zones, shown, pinned, label: finding(v) }, v.width);
   v.scale = s;
@@ -188,7 +203,7 @@ function axes(v) {
 function texts(v) {
   v.texts.replaceChildren(...v.m.texts.map(({ name, acceptance, task, title, carried, chosen }) => {
     const pick = () => { v.waiting = true; v.launch.classList.add("stale"); v.tell("moved", { text: { acceptance, task } }); };
-    return node("button", { class: carried ? "carried" : "", title, "aria-pressed": String(chosen), onclick: pick }, name);
+    return button(carried ? "carried" : "", name, pick, { title, "aria-pressed": String(chosen) });
   }));
 }
 
@@ -204,7 +219,7 @@ function legend(v) {
   }
   if (v.m.own.length) kinds.set("yours", { n: v.m.own.length, mark: "●", color: "own", by: [] });
   const shown = [...kinds].map(([said, one]) => node("span", { title: [...one.by].join("; ") }, node("i", { style: `color:var(--${one.color})` }, one.mark), `${said} (${one.n})`));
-  v.legend.replaceChildren(...(KEPT.axis === "speedup" ? shown : []), node("button", { onclick: () => csv(v) }, "CSV"));
+  v.legend.replaceChildren(...(KEPT.axis === "speedup" ? shown : []), button("", "CSV", () => csv(v)));
 }
 
 function csv(v) {
@@ -219,6 +234,18 @@ function csv(v) {
   URL.revokeObjectURL(link.href);
 }
 
+/** This setup and the pinned ones at the batch of the handle; a name opens its setup. */
+function pinned(v) {
+  const { m, batch } = v, kinds = Object.entries(AXES), count = m.pins.length;
+  const figures = (one, f, k) => kinds.map(([axis, { show }]) => (batch > one.largest || (axis === "usd" && one.usd_per_hour === null) ? "–" : show(valueAt(one, axis, f, batch, one.drafts.indexOf(k)))));
+  const others = m.pins.map((pin, i) => {
+    const k = scheduled(pin.ranges, batch), ask = (what) => () => v.tell("pins", { [what]: i });
+    return row(`pin-${i + 1}`, button("", pin.name, ask("open"), { title: "Open this setup" }), k, ...figures(pin, pin.f, k), button("", "×", ask("drop"), { "aria-label": `Unpin ${pin.name}` }));
+  });
+  const heads = [`At batch ${whole(batch)}`, "K", ...kinds.map(([, kind]) => kind.name), ""];
+  v.pins.replaceChildren(...(count ? [grid(heads, [row("chosen", `Now: ${m.name}`, v.now.k, ...figures(m, factors(m, v.length), v.now.k), ""), ...others])] : []));
+}
+
 /** The table's rows, one for each K; a pinned K keeps its button, and with it the focus. */
 function rows(v) {
   const kinds = v.m.drafts.join();
@@ -226,19 +253,20 @@ function rows(v) {
   v.kinds = kinds;
   v.rows = v.m.drafts.map((k) => {
     const pin = () => { KEPT.pinned = KEPT.pinned === k ? null : k; update(v); };
-    const one = { k, cells: [0, 1, 2, 3].map(() => node("td", {})), bar: node("i", {}) };
-    one.pin = k ? node("button", { "aria-label": `Show K = ${k} in the chart`, onclick: pin }, String(k)) : node("span", {}, "0");
-    one.line = node("tr", {}, node("th", { scope: "row" }, one.pin), one.cells);
-    one.share = node("span", {});
-    one.cells[2].append(node("span", { class: "bar" }, one.bar), one.share);
+    const point = (at) => () => { v.pointed = at; drawn_again(v); };
+    const one = { k, bar: node("i", {}), share: node("span", {}) };
+    one.pin = k ? button("", String(k), pin, { "aria-label": `Show K = ${k} in the chart`, onfocus: point(k), onblur: point(null) }) : "0";
+    one.line = row("", one.pin, "", "", node("span", {}, node("span", { class: "bar" }, one.bar), one.share), "");
+    one.line.addEventListener("pointerenter", point(k));
+    one.line.addEventListener("pointerleave", point(null));
     return one;
   });
-  v.table.replaceChildren(...v.rows.map((one) => one.line));
+  v.table.replaceChildren(grid(Object.entries(HEADS).map(([name, title]) => node("span", { title }, name)), v.rows.map((one) => one.line)));
 }
 
 function table(v) {
   v.now.rows.forEach((own, i) => {
-    const one = v.rows[i], [speedup, band, , ms] = one.cells, held = own.k === KEPT.pinned;
+    const one = v.rows[i], [, speedup, band, , ms] = one.line.cells, held = own.k === KEPT.pinned;
     one.line.className = `${own.k === v.now.k ? "chosen" : ""} ${held ? "pinned" : ""} ${own.kept ? "" : "over"}`;
     if (own.k) one.pin.setAttribute("aria-pressed", held);
     speedup.textContent = `${own.speedup.toFixed(2)}×`;
@@ -258,9 +286,9 @@ function launch(v) {
 function flipped(v) {
   const rows = flips(v.m, v.batch, v.length, v.now).map((one) => {
     const value = one.what === "batch" ? whole(one.value) : one.value.toFixed(2);
-    return node("tr", {}, node("th", { scope: "row" }, `${one.what === "batch" ? "Batch" : "Accepted length"} ${one.above ? ">" : "<"} ${value}`), node("td", {}, `→ ${named(one.k)}`));
+    return row("", `${one.what === "batch" ? "Batch" : "Accepted length"} ${one.above ? ">" : "<"} ${value}`, `→ ${named(one.k)}`);
   });
-  v.flips.replaceChildren(...(rows.length ? [node("h2", {}, "Change K when"), node("table", {}, rows)] : []));
+  v.flips.replaceChildren(...(rows.length ? [node("h2", {}, "Change K when"), grid([], rows)] : []));
 }
 
 /** Every K at the batch under the pointer; a click makes that batch the one asked about. */

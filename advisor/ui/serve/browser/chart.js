@@ -1,10 +1,10 @@
 // The chart of the live answer, drawn as SVG: no library is loaded, and a slider redraws it in a few milliseconds.
 
 const AXES = {
-  speedup: { name: "Speedup", title: "Speedup over no speculation", of: (m, f, row, k) => m.speedup[row][k] * f[k], show: (v) => `${+v.toFixed(2)}×` },
-  tpot: { name: "ms/token", title: "Time per output token, ms", of: (m, f, row, k) => m.tpot_ms[row][k] / f[k], show: (v) => `${+v.toPrecision(3)}`, log: true, falls: true },
+  speedup: { name: "Speedup", title: "Speedup over no speculation", of: (m, f, row, k) => m.speedup[row][k] * f[k], show: FORMS.x, unit: "×" },
+  tpot: { name: "ms/token", title: "Time per output token, ms", of: (m, f, row, k) => m.tpot_ms[row][k] / f[k], show: digits, log: true, falls: true },
   rate: { name: "Tokens/s/GPU", title: "Tokens per second and GPU", of: (m, f, row, k) => m.rate[row][k] * f[k], show: (v) => (+v.toPrecision(3)).toLocaleString("en"), log: true },
-  usd: { name: "USD", title: "USD per million tokens", of: (m, f, row, k) => (m.usd_per_hour * 1e6) / 3600 / (m.rate[row][k] * f[k]), show: (v) => `$${+v.toPrecision(2)}`, log: true, falls: true },
+  usd: { name: "USD/M", title: "USD per million tokens", of: (m, f, row, k) => (m.usd_per_hour * 1e6) / 3600 / (m.rate[row][k] * f[k]), show: (v) => `$${digits(v)}`, log: true, falls: true },
 };
 
 const el = (name, attributes, ...children) => filled(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
@@ -30,6 +30,7 @@ function frame(m, axis, f, ranges, width, shown, asked) {
     if (k > 0) values.push(...band(m, axis, f, row, k));
     if (isSpeedup && m.twin) values.push(m.twin[row] * f[m.drafts.indexOf(m.k)]);
   }
+  for (const pin of beside(m, axis)) for (const batch of pin.batches) if (batch <= Math.min(pin.last, m.last)) values.push(servedAt(pin, axis, pin.f, batch, pin.ranges));
   if (isSpeedup) for (const one of [...m.published, ...m.own]) values.push(Math.min(one[2], 4));
   let low = Math.min(...values), high = Math.max(...values);
   if (isSpeedup) [low, high] = [Math.max(Math.min(low, 0.85) - 0.05, 0.3), Math.max(high * 1.03, 1.25)];
@@ -70,7 +71,7 @@ function picture(state, width) {
   zones(svg, state.zones, s, m);
   for (const value of ticks(s)) {
     add(line(`M${box.left},${y(value)}H${box.right}`, "stroke:var(--line)"));
-    add(label(box.left - 7, y(value) + 4, kind.show(value), "tick", "end"));
+    add(label(box.left - 7, y(value) + 4, value.toLocaleString("en") + (kind.unit || ""), "tick", "end"));
   }
   if (isSpeedup) add(line(`M${box.left},${y(1)}H${x(m.last)}`, "stroke:var(--ink);stroke-width:1.3"));
   if (m.largest > 0 && m.largest < s.end) {
@@ -91,8 +92,13 @@ function picture(state, width) {
     inside.append(line(path(s.rows.map((row) => [x(m.batches[row]), of(row)])), "stroke:var(--dense);stroke-width:1.8;stroke-dasharray:1 5;stroke-linecap:round"));
     names.push({ at: of(last), start: of(s.rows[0]), said: "dense model", color: "dense" });
   }
-  thick(inside, m, axis, f, s, ranges);
-  names.push({ at: y(valueAt(m, axis, f, m.last, m.drafts.indexOf(scheduled(ranges, m.last)))), said: ranges.length > 1 ? "K by batch" : named(ranges[0].k), color: "schedule", bold: true });
+  beside(m, axis).forEach((pin) => {
+    const color = `pin-${m.pins.indexOf(pin) + 1}`, at = Math.min(pin.last, m.last);
+    followed(inside, pin, axis, pin.f, s, pin.ranges, `stroke:var(--${color});stroke-width:2.2;stroke-dasharray:7 4`);
+    names.push({ at: y(servedAt(pin, axis, pin.f, at, pin.ranges)), said: pin.name.length > 17 ? `${pin.name.slice(0, 16)}…` : pin.name, color });
+  });
+  followed(inside, m, axis, f, s, ranges, "stroke:var(--page);stroke-width:7;stroke-linecap:round", "stroke:var(--schedule);stroke-width:4;stroke-linecap:round");
+  names.push({ at: y(servedAt(m, axis, f, m.last, ranges)), said: m.pins.length ? "now" : ranges.length > 1 ? "K by batch" : named(ranges[0].k), color: "schedule", bold: true });
   ends(svg, names, s, x(m.last));
   if (isSpeedup) points(inside, m, s);
   strips(svg, s, ranges, m, batch);
@@ -134,6 +140,9 @@ function valueAt(m, axis, f, batch, k) {
   return mixed(share, of(m, f, row, k), of(m, f, after, k));
 }
 
+/** What a configuration gives at a batch. */
+const servedAt = (m, axis, f, batch, ranges) => valueAt(m, axis, f, batch, m.drafts.indexOf(scheduled(ranges, batch)));
+
 /** Places of one range of the schedule: its ends and the rows between. */
 function along(m, range, of) {
   const inner = m.batches.filter((one) => one >= range.first && one <= range.last);
@@ -154,14 +163,17 @@ function bands(group, m, axis, f, s, ranges) {
   }
 }
 
-function thick(group, m, axis, f, s, ranges) {
+/** The line of what a configuration serves, in each of some styles. */
+function followed(group, m, axis, f, s, ranges, ...styles) {
   for (const range of ranges) {
     const k = m.drafts.indexOf(range.k);
     const d = path(along(m, range, (batch) => [s.x(batch), s.y(valueAt(m, axis, f, batch, k))]));
-    group.append(line(d, "stroke:var(--page);stroke-width:7;stroke-linecap:round"));
-    group.append(line(d, "stroke:var(--schedule);stroke-width:4;stroke-linecap:round"));
+    group.append(...styles.map((style) => line(d, style)));
   }
 }
+
+/** Pinned setups that have a figure on an axis. */
+const beside = (m, axis) => m.pins.filter((pin) => axis !== "usd" || pin.usd_per_hour !== null);
 
 function points(group, m, s) {
   for (const [batch, , value, same, , random] of m.published) {

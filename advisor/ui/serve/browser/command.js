@@ -1,11 +1,11 @@
 // A command to paste, as Serve and Measure draw it: title, Copy, text, note.
 
 function command({ text, note, hint, engine, title }) {
-  const copy = node("button", { class: "fill", onclick: async () => {
+  const copy = button("fill", "Copy", async () => {
     try { await navigator.clipboard.writeText(text); } catch { getSelection().selectAllChildren(code); document.execCommand("copy"); }
     copy.textContent = "Copied";
     setTimeout(() => (copy.textContent = "Copy"), 1500);
-  } }, "Copy");
+  });
   const broken = text.split(/(?<=[,{]|":)/).flatMap((part) => [part, node("wbr", {})]); // lines end between words
   const code = node("pre", { tabindex: 0, role: "region", "aria-label": `Launch command for ${engine}`, title: hint || "" }, broken);
   const head = node("div", { class: "head" }, node("h2", {}, title || `Launch on ${engine}`), text ? copy : "");

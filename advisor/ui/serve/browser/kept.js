@@ -14,4 +14,10 @@ function filled(made, attributes, children) {
 
 const node = (name, attributes, ...children) => filled(document.createElement(name), attributes, children);
 
+const button = (css, said, onclick, more = {}) => node("button", { class: css, onclick, ...more }, said);
+
+/** A table of rows that `row` makes; without heads it has none. */
+const grid = (heads, rows) => node("table", {}, heads.length ? node("thead", {}, node("tr", {}, heads.map((one) => node("th", { scope: "col" }, one)))) : "", node("tbody", {}, rows));
+const row = (css, head, ...cells) => node("tr", { class: css }, node("th", { scope: "row" }, head), cells.map((one) => node("td", {}, one)));
+
 const named = (k) => (k ? `K = ${k}` : "no drafts");

@@ -3,13 +3,15 @@
 
 const bytes = (text) => Uint8Array.from(atob(text), (one) => one.charCodeAt(0));
 
+/** Curves of a setup with the places of their batches. */
+const placed = (data) => ({ ...data, x: data.batches.map(Math.log), end: data.batches[data.batches.length - 1] });
+
 /** Payload of show/live_answer.py, its tables unpacked. */
 function unpack(data) {
   const losses = bytes(data.loss);
   return {
-    ...data,
-    x: data.batches.map(Math.log),
-    end: data.batches[data.batches.length - 1],
+    ...placed(data),
+    pins: data.pins.map((pin) => ({ ...placed(pin), f: pin.drafts.map(() => 1), ranges: merged(pin.served) })),
     best_share: bytes(data.best_share),
     chance: bytes(data.chance),
     loss: Uint16Array.from({ length: losses.length / 2 }, (_, i) => losses[2 * i] + 256 * losses[2 * i + 1]),
@@ -132,7 +134,7 @@ function factsAt(m, { batch, length, place, best, k, chosen, tried, rows, ranges
     tpot_ms: own_k.tpot, plain_ms: rows[0].tpot, slow_ms: (row.tpot * row.speedup) / row.low, fastest_ms: Math.min(...rows.map((one) => one.tpot)),
     in_limit: own_k.kept, tried_in_limit: row.kept, any_in_limit: rows.some((one) => one.kept),
     needed_gib: m.needed_gib[0] + (m.needed_gib[1] - m.needed_gib[0]) * batch, wider_gpus: batch <= m.outcome.batch ? m.outcome.wider_gpus : null,
-    admit: isNow(m, length) ? m.outcome.admit : null, accepted_length: m.accepted ? length : null, borrowed: isNow(m, length) ? m.outcome.borrowed : null,
+    accepted_length: m.accepted ? length : null, ...(isNow(m, length) ? {} : { admit: null, borrowed: null, runs_length: null, cancels_from: null }),
     pays_to, loses_from, drafts_from, drafts_to, peak, peak_batch, switches,
     zone: zones.length ? running(zones.map(([kind, last]) => [last, kind]), batch)[1] : null,
     experts_loaded: m.loaded && at(m, column(m.loaded), batch, 0), experts_time: m.loaded && at(m, column(m.loading_time), batch, 0),
