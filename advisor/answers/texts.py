@@ -109,6 +109,6 @@ def _on_random_tokens(advice: Advice, k: int) -> OnText | None:
     length = length_of_runs(advice, (run for run in runs if run.random_tokens))
     if length is None:
         return None
-    acceptance = f"{length:.2f}@{k}"
+    acceptance = f"{length:g}@{k}"
     is_chosen = _is_chosen(advice, acceptance, None, length)
     return OnText(None, acceptance, length, "published", is_chosen)

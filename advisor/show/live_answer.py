@@ -6,6 +6,7 @@ The browser looks cases up and interpolates numbers (show/answer_tables.py); it 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -34,7 +35,7 @@ from advisor.predict.scenario_fields import FIELDS
 from advisor.predict.spend import price_of
 from advisor.prediction import AdvisorError, Array
 from advisor.show.answer_tables import answer_tables, last_and_k
-from advisor.show.phrases.answer import BOOK, PHRASES, TEXT_NAMES, TEXT_ORIGIN, ZONE_NAMES
+from advisor.show.phrases.answer import BOOK, PHRASES, RUNS, TEXT_NAMES, TEXT_ORIGIN, ZONE_NAMES
 from advisor.show.phrases.notes import note_text, note_texts
 from advisor.show.phrases.schedule import COMMAND
 from advisor.show.words.answer import TO_FILL, engine_setup
@@ -198,21 +199,33 @@ def dense_twin(advice: Advice) -> list[float] | None:
 
 def _points(speedups: pd.DataFrame | None, drafter_id: str) -> list[list[Any]]:
     """Measured speedups as [batch, K or None, speedup, whether of this drafter, source, whether of
-    random tokens, name of the drafter]."""
+    random tokens, color, name of its group]; those without a drafter's id are the user's."""
     if speedups is None:
         return []
+    names = [_group(row, drafter_id) for row in speedups.itertuples()]
+    of_name = Counter(names)
     return [
         [
             float(row.batch_size),
             None if pd.isna(row.n_draft) else int(row.n_draft),
             float(row.speedup),
-            not drafter_id or row.drafter == drafter_id,
+            bool(drafter_id) and row.drafter == drafter_id,
             printable(str(row.source)),
             bool(getattr(row, "random_tokens", False)),
-            _drafter_called(str(row.drafter)),
+            "own" if not drafter_id else "published" if row.drafter == drafter_id else "other",
+            f"{name} ({of_name[name]})",
         ]
-        for row in speedups.itertuples()
+        for row, name in zip(speedups.itertuples(), names, strict=True)
     ]
+
+
+def _group(row: Any, drafter_id: str) -> str:
+    facts = {
+        "own": not drafter_id,
+        "random": bool(getattr(row, "random_tokens", False)),
+        "drafter": _drafter_called(str(row.drafter)),
+    }
+    return RUNS.say("group", facts)
 
 
 def _texts(advice: Advice) -> list[dict[str, Any]]:

@@ -337,7 +337,7 @@ def plain(text: str) -> str:
 
 def _short(text: str) -> str:
     """A user's text as a short quoted piece without markup."""
-    cut = re.sub(r"[^\w.,@+~ -]", "?", text)
+    cut = re.sub(r"[^\w.,@+ -]", "?", text)
     return f"'{cut[:40]}'"
 
 
@@ -462,7 +462,7 @@ def _take(link: Mapping[str, str], opened: bool) -> None:
     pins, refused_pins = read_pins(st.session_state["pins"])
     st.session_state["pins"] = "!".join(pins)
     notes += [
-        f"The link pins {_short(pin)}, which is no setup here or one too many; it was left out."
+        f"The link pins {_short(pin.replace('~', ' '))}, which is no setup here or one too many; it was left out."
         for pin in refused_pins
     ]
     if opened and texts and "acceptance" not in texts:

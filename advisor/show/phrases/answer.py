@@ -543,6 +543,12 @@ TEXT_ORIGIN = Book.of(
     flags={name: ("origin", "==", name) for name in ("carried", "published")},
 )
 """Where the accepted length of a kind of text is from (`OnText`)."""
+RUNS = Book.of(
+    Phrase("group", "own", "yours"),
+    Phrase("group", "random", "published, {drafter}, random tokens"),
+    Phrase("group", "", "published, {drafter}"),
+)
+"""Names of groups of measured speedups in the chart."""
 PIN = Book.of(
     Phrase("refused", "private", "A setup with your own documents or runs cannot be pinned."),
     Phrase("refused", "again", "This setup is pinned."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from operator import attrgetter
 from typing import Any
 
@@ -91,15 +92,19 @@ _PAGE = Book.of(
         "finding",
         "measured",
         "At batch {batch:int}, by lengths measured with this model, {drafter:drafter} gains most: "
-        "{speedup:x} with K = {k}; {room}.",
+        "{speedup:x} with K = {n_draft}; {room}.",
     ),
     Phrase(
         "finding",
         "",
         "At batch {batch:int} only borrowed lengths are known; by these, {drafter:drafter} gains "
-        "most: {speedup:x} with K = {k}; {room}.",
+        "most: {speedup:x} with K = {n_draft}; {room}.",
     ),
     Phrase("room", "", "it leaves room for {largest:int} of {plain_largest:int} requests"),
+    Phrase("accepted", "", "{accepted_length:x2}"),
+    Phrase("k", "", "{n_draft}"),
+    Phrase("gain", "", "{speedup:x}"),
+    Phrase("range", "", "{speedup_low:x2}–{speedup_high:x}"),
     Phrase("published", "here", "{here_low:x2}–{here_high:x} ({here_n})"),
     Phrase("fits", "", "{largest:int} of {plain_largest:int}"),
     Phrase("takes", "", "{cache_more:signed_pct} KV per request, {weights_gib:1} GiB"),
@@ -127,8 +132,8 @@ def _facts(row: DrafterRow, batch: int) -> dict[str, Any]:
         "batch": batch,
         "drafter": row.drafter,
         "measured": row.is_measured,
-        "speedup": row.figures.speedup,
-        "k": row.figures.n_draft,
+        "accepted_length": row.accepted_length,
+        **asdict(row.figures),
         "largest": row.memory.largest_batch,
         "plain_largest": plain.largest_batch,
         "cache_more": row.memory.kv_bytes_per_token / plain.kv_bytes_per_token - 1.0,
@@ -150,24 +155,26 @@ def drafters_side_by_side(rows: Sequence[DrafterRow], scenario: Scenario) -> dic
         _page_row(row, row_facts, scenario) for row, row_facts in zip(priced, facts, strict=True)
     ]
     finding = _PAGE.say("finding", facts[0]) if facts else ""
-    return {"finding": finding, "rows": shown, "notes": [*map(printable, notes)]}
+    return {"finding": finding, "heads": _HEADS, "rows": shown, "notes": [*map(printable, notes)]}
+
+
+_HEADS = (
+    *("Drafter, text", "Accepted", "Best K", "Gain", "80% range", "Published here"),
+    *("Requests that fit", ""),
+)
 
 
 def _page_row(row: DrafterRow, facts: Mapping[str, Any], scenario: Scenario) -> dict[str, Any]:
-    figures = row.figures
-    assert figures is not None
+    """A row: what its button sets, and its cells as (text, second line)."""
     assert row.length is not None
     curve = acceptance_curve(row.length.acceptance)
+    text = ", ".join(filter(None, [_known(row), curve and curve.dataset]))
+    numbers = [_PAGE.say(slot, facts) for slot in ("accepted", "k", "gain", "range", "published")]
+    name = drafter_name(row.drafter)
+    room = (_PAGE.say("fits", facts), _PAGE.say("takes", facts))
     return {
-        "drafter": row.drafter,
-        "acceptance": row.length.acceptance,
+        "name": name,
+        "chosen": {"drafter_id": row.drafter, "acceptance": row.length.acceptance},
         "in_use": row.drafter == scenario.drafter_id,
-        "name": drafter_name(row.drafter),
-        "text": printable(", ".join(filter(None, [_known(row), curve and curve.dataset]))),
-        "accepted": f"{row.accepted_length:.2f}",
-        "k": figures.n_draft,
-        "range": [figures.speedup_low, figures.speedup, figures.speedup_high],
-        "published": _PAGE.say("published", facts),
-        "fits": _PAGE.say("fits", facts),
-        "takes": _PAGE.say("takes", facts),
+        "cells": [(name, printable(text)), *((number, "") for number in numbers), room],
     }

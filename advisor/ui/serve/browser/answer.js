@@ -59,8 +59,6 @@ function build(root) {
   v.heading = node("h2", {});
   v.axes = node("div", { class: "axes", role: "radiogroup", "aria-label": "Axis" });
   v.plot = node("div", { class: "plot", style: "min-height:340px" });
-  v.card = node("div", { class: "card", hidden: true });
-  v.legend = node("div", { class: "legend" });
   v.launch = node("section", { class: "launch" });
   v.memory = node("span", {});
   v.uncounted = node("p", {});
@@ -69,10 +67,10 @@ function build(root) {
   v.table = node("div", {});
   v.limit = node("p", { class: "limit" });
   v.flips = node("div", { class: "flips" });
-  const main = node("section", {}, node("div", { class: "head" }, v.axes, v.heading, v.pin), v.unpinnable, v.plot, v.pins, v.legend, node("div", { class: "memory" }, v.memory, v.counts));
+  const main = node("section", {}, node("div", { class: "head" }, v.axes, v.heading, v.pin), v.unpinnable, v.plot, v.pins, node("div", { class: "memory" }, v.memory, v.counts));
   v.every.append(node("summary", {}, "Every K"), v.table, v.limit);
   v.answers = node("div", {}, v.flips, v.every);
-  const side = node("aside", {}, v.sliders, v.launch, v.answers, v.remarks, v.how);
+  const side = node("aside", {}, v.sliders, v.launch, v.answers, v.remarks, v.how, button("how", "CSV", () => csv(v)));
   v.box = node("div", { class: "live" }, node("header", {}, v.title, v.figures, v.amber, v.wider, v.said), node("div", { class: "grid" }, main, side));
   root.append(v.box);
   pointer(v);
@@ -107,7 +105,6 @@ function take(v, data) {
   v.limit.textContent = data.limit_ms === null ? "" : `Struck through: over the limit of ${data.limit_ms} ms per token.`;
   axes(v);
   texts(v);
-  legend(v);
   rows(v);
   update(v);
   if (!first) announce(v);
@@ -187,13 +184,13 @@ function drawn_again(v) {
   const { svg, s } = picture({ m, axis, batch, k: now.k, length, ranges, zones: now.zones, shown, pinned, label: finding(v) }, v.width);
   v.scale = s;
   v.heading.textContent = [axis === "usd" && m.price, !m.largest && "drawn as if it fitted"].filter(Boolean).join(", ");
-  v.plot.replaceChildren(svg, v.card);
+  v.plot.replaceChildren(svg);
 }
 
 function axes(v) {
   const offered = Object.entries(AXES).filter(([name]) => name !== "usd" || v.m.usd_per_hour !== null);
   v.axes.replaceChildren(...offered.map(([name, one]) => {
-    const pick = () => { KEPT.axis = name; legend(v); drawn_again(v); };
+    const pick = () => { KEPT.axis = name; drawn_again(v); };
     const radio = node("input", { type: "radio", name: "axis", checked: name === KEPT.axis, onchange: pick });
     return node("label", {}, radio, one.name);
   }));
@@ -205,21 +202,6 @@ function texts(v) {
     const pick = () => { v.waiting = true; v.launch.classList.add("stale"); v.tell("moved", { text: { acceptance, task } }); };
     return button(carried ? "carried" : "", name, pick, { title, "aria-pressed": String(chosen) });
   }));
-}
-
-/** Published runs by drafter and kind of prompts, and the user's own. */
-function legend(v) {
-  const kinds = new Map();
-  for (const [, , , same, source, random, drafter] of v.m.published) {
-    const said = `published, ${drafter}${random ? ", random tokens" : ""}`, mark = same ? (random ? "◇" : "◆") : "○";
-    const one = kinds.get(said) || { n: 0, mark, color: same ? "published" : "other", by: new Set() };
-    one.n++;
-    one.by.add(source);
-    kinds.set(said, one);
-  }
-  if (v.m.own.length) kinds.set("yours", { n: v.m.own.length, mark: "●", color: "own", by: [] });
-  const shown = [...kinds].map(([said, one]) => node("span", { title: [...one.by].join("; ") }, node("i", { style: `color:var(--${one.color})` }, one.mark), `${said} (${one.n})`));
-  v.legend.replaceChildren(...(KEPT.axis === "speedup" ? shown : []), button("", "CSV", () => csv(v)));
 }
 
 function csv(v) {
@@ -291,38 +273,20 @@ function flipped(v) {
   v.flips.replaceChildren(...(rows.length ? [node("h2", {}, "Change K when"), grid([], rows)] : []));
 }
 
-/** Every K at the batch under the pointer; a click makes that batch the one asked about. */
+/** A click on the picture, or dragging on it, moves the handle. */
 function pointer(v) {
-  const batchAt = (event) => v.scale.batch(event.clientX - v.plot.getBoundingClientRect().left);
-  v.plot.addEventListener("pointermove", (event) => {
-    const batch = Math.min(batchAt(event), v.m.last), f = factors(v.m, v.length), own = scheduled(v.ranges, batch);
-    const lines = v.m.drafts.map((k, i) => {
-      const said = `${named(k)}  ${AXES[KEPT.axis].show(valueAt(v.m, KEPT.axis, f, batch, i))}`;
-      return k === own ? node("b", {}, said) : node("div", {}, said);
-    });
-    const box = v.plot.getBoundingClientRect(), near = (one) => Math.hypot(v.scale.x(one[0]) - event.clientX + box.left, v.scale.y(one[2]) - event.clientY + box.top) < 10;
-    const points = KEPT.axis === "speedup" ? [...v.m.published, ...v.m.own].filter(near).slice(0, 4) : [];
-    const runs = points.map(([at, k, value, , source, random]) => node("div", { class: "run" }, `${value.toFixed(2)}× · batch ${whole(at)} · ${k === null ? "K not stated" : named(k)} · ${source.split(/[:,(]/)[0] || "yours"}${random ? ", random tokens" : ""}`));
-    v.card.replaceChildren(...runs, node("div", {}, `Batch ${whole(batch)}`), ...lines);
-    v.card.hidden = false;
-    const x = v.scale.x(batch);
-    v.card.style.left = x > v.width / 2 ? `${x - v.card.offsetWidth - 14}px` : `${x + 14}px`;
-    v.card.style.top = "30px";
-  });
-  v.plot.addEventListener("pointerleave", () => (v.card.hidden = true));
+  const move = (event) => { v.batch = Math.max(v.scale.batch(event.clientX - v.plot.getBoundingClientRect().left), 1); update(v); };
   let closes = false; // a click that closes a menu is not one on the chart
   v.plot.addEventListener("pointerdown", () => { closes = Boolean(document.querySelector("[data-testid=stPopoverBody]")); }, true);
   v.plot.addEventListener("pointermove", (event) => {
     if (closes || !(event.buttons & 1)) return;
     v.batchSlider.held = true;
-    v.batch = Math.max(batchAt(event), 1);
-    update(v);
+    move(event);
   });
   v.plot.addEventListener("click", (event) => {
     v.batchSlider.held = false;
     if (closes) return;
-    v.batch = Math.max(batchAt(event), 1);
-    update(v);
+    move(event);
     commit(v);
   });
 }
