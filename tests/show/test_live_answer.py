@@ -79,8 +79,17 @@ def test_payload_and_why_are_json_and_hold_published_points_as_they_are(advice: 
     )
     data = json.loads(json.dumps(live_answer(advice, points)))
     assert data["published"] == [
-        [8.0, 3, 1.5, True, "<b>a</b>", False, "EAGLE-3"],
-        [16.0, None, 1.6, False, "b", True, "Own MTP module"],
+        [8.0, 3, 1.5, True, "<b>a</b>", False, "published", "published, EAGLE-3 (1)"],
+        [
+            16.0,
+            None,
+            1.6,
+            False,
+            "b",
+            True,
+            "other",
+            "published, Own MTP module, random tokens (1)",
+        ],
     ]
     assert data["usd_per_hour"] == pytest.approx(
         live_answer(advice, usd_per_hour=None)["usd_per_hour"]

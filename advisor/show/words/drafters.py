@@ -168,7 +168,7 @@ def _page_row(row: DrafterRow, facts: Mapping[str, Any], scenario: Scenario) -> 
     """A row: what its button sets, and its cells as (text, second line)."""
     assert row.length is not None
     curve = acceptance_curve(row.length.acceptance)
-    text = ", ".join(filter(None, [_known(row), curve and curve.dataset]))
+    text = _known(row) if curve is None else f"{_known(row)}, {curve.dataset}"
     numbers = [_PAGE.say(slot, facts) for slot in ("accepted", "k", "gain", "range", "published")]
     name = drafter_name(row.drafter)
     room = (_PAGE.say("fits", facts), _PAGE.say("takes", facts))
