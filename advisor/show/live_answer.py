@@ -29,7 +29,7 @@ from advisor.physics.acceptance import acceptance_curve
 from advisor.physics.components import GROUPS
 from advisor.physics.draft import drafter_ids
 from advisor.physics.memory import GIB
-from advisor.predict.curve import curve_for
+from advisor.predict.curve import curve_for, curve_rows
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import FIELDS
 from advisor.predict.spend import price_of
@@ -40,7 +40,7 @@ from advisor.show.phrases.notes import note_text, note_texts
 from advisor.show.phrases.schedule import COMMAND
 from advisor.show.words.answer import TO_FILL, engine_setup
 from advisor.show.words.compare import differing, setting_text
-from advisor.text import counted, printable
+from advisor.text import counted, csv_text, printable
 
 _GROWS = 1e-3
 """Growth of the loaded experts below which there is nothing to hide. [-]"""
@@ -90,6 +90,8 @@ def live_answer(
         "limit_ms": scenario.max_tpot_ms,
     }
     remarks = BOOK.says(("adaptive",), outcome.facts)
+    fits = setup.memory.largest_batch or curve.batches[-1]
+    rows = [row for row in curve_rows(curve) if row["batch_size"] <= fits]
     measurements = {
         "published": _points(published, scenario.drafter_id),
         "own": points,
@@ -97,11 +99,18 @@ def live_answer(
         "command": launch(advice, outcome),
         "wider": _wider(advice, outcome),
         "warnings": [*map(printable, note_texts(advice.notes)), *remarks],
+        "csv": csv_text(_CSV, rows),
         "pins": [_pinned(pin, scenario, usd_per_hour) for pin in pins],
     }
     phrases = {"phrases": PAGE_PHRASES, "flags": FLAGS, "zone_names": ZONE_NAMES}
     book = {"outcome": outcome.facts} | phrases
     return axes | curves | experts | tables | limits | measurements | book
+
+
+_CSV = (
+    *("batch_size", "n_draft", "speedup", "speedup_low", "speedup_high"),
+    *("tpot_ms", "tokens_per_s_per_gpu"),
+)
 
 
 def _curves(advice: Advice, usd_per_hour: float | None) -> dict[str, Any]:
@@ -132,13 +141,13 @@ def _pinned(pin: Advice, base: Scenario, usd_per_hour: float | None) -> dict[str
     }
 
 
-_CALLED: Mapping[str, Callable[[Scenario], str]] = {
-    "model_id": lambda scenario: model_name(scenario.model_id),
-    "hardware_id": lambda scenario: hardware_called(scenario.hardware_id),
-    "n_gpus": lambda scenario: counted(scenario.n_gpus, "GPU"),
-    "engine": lambda scenario: engine_label(scenario.engine),
-    "drafter_id": lambda scenario: drafter_name(scenario.drafter_id),
-    "acceptance": lambda scenario: f"accepted {scenario.acceptance}",
+_CALLED: Mapping[str, Callable[[Any], str]] = {
+    "model_id": model_name,
+    "hardware_id": hardware_called,
+    "n_gpus": lambda value: counted(value, "GPU"),
+    "engine": lambda value: engine_label(value),
+    "drafter_id": drafter_name,
+    "acceptance": "accepted {}".format,
 }
 """Settings that go by other words in the name of a setup than elsewhere."""
 _IN_A_NAME = ("model_id", "hardware_id", "engine", "drafter_id", "context_tokens")
@@ -147,7 +156,7 @@ _IN_A_NAME = ("model_id", "hardware_id", "engine", "drafter_id", "context_tokens
 def setup_name(scenario: Scenario, fields: Sequence[str] = _IN_A_NAME) -> str:
     """A setup by some of its settings."""
     pieces = (
-        _CALLED[field](scenario)
+        _CALLED[field](getattr(scenario, field))
         if field in _CALLED
         else FIELDS[field].in_a_name(setting_text(scenario, field))
         for field in fields
@@ -202,30 +211,24 @@ def _points(speedups: pd.DataFrame | None, drafter_id: str) -> list[list[Any]]:
     random tokens, color, name of its group]; those without a drafter's id are the user's."""
     if speedups is None:
         return []
-    names = [_group(row, drafter_id) for row in speedups.itertuples()]
-    of_name = Counter(names)
-    return [
-        [
-            float(row.batch_size),
-            None if pd.isna(row.n_draft) else int(row.n_draft),
-            float(row.speedup),
-            bool(drafter_id) and row.drafter == drafter_id,
-            printable(str(row.source)),
-            bool(getattr(row, "random_tokens", False)),
-            "own" if not drafter_id else "published" if row.drafter == drafter_id else "other",
-            f"{name} ({of_name[name]})",
-        ]
-        for row, name in zip(speedups.itertuples(), names, strict=True)
-    ]
+    runs = [_run(row, drafter_id) for row in speedups.itertuples()]
+    of_group = Counter(group for *_, group in runs)
+    return [[*run, f"{group} ({of_group[group]})"] for *run, group in runs]
 
 
-def _group(row: Any, drafter_id: str) -> str:
+def _run(row: Any, drafter_id: str) -> list[Any]:
+    is_same = row.drafter == drafter_id
+    is_random = bool(getattr(row, "random_tokens", False))
     facts = {
         "own": not drafter_id,
-        "random": bool(getattr(row, "random_tokens", False)),
+        "random": is_random,
         "drafter": _drafter_called(str(row.drafter)),
     }
-    return RUNS.say("group", facts)
+    color = "own" if not drafter_id else "published" if is_same else "other"
+    k = None if pd.isna(row.n_draft) else int(row.n_draft)
+    source = printable(str(row.source))
+    run = [float(row.batch_size), k, float(row.speedup), color == "published", source, is_random]
+    return [*run, color, RUNS.say("group", facts)]
 
 
 def _texts(advice: Advice) -> list[dict[str, Any]]:
@@ -293,7 +296,7 @@ def _command_facts(advice: Advice, outcome: Outcome, engine_launch: EngineExport
 PAGE_SLOTS = (
     *("headline", "cause", "range", "time", "slow", "alternative", "memory", "admit"),
     *("amber", "published", "other_gained", "pool_cancels", "pool_line", "uncounted"),
-    "pool_basis",
+    *("pool_basis", "peak", "pays", "pays_end"),
     *("memory_need", "memory_fix", "launch"),
 )
 """Slots that the browser fills."""

@@ -462,8 +462,7 @@ def _take(link: Mapping[str, str], opened: bool) -> None:
     pins, refused_pins = read_pins(st.session_state["pins"])
     st.session_state["pins"] = "!".join(pins)
     notes += [
-        f"The link pins {_short(pin.replace('~', ' '))}, which is no setup here or one too many; it "
-        "was left out."
+        f"The link pins {_short(pin)}, which is no setup here or one too many; it was left out."
         for pin in refused_pins
     ]
     if opened and texts and "acceptance" not in texts:

@@ -493,7 +493,7 @@ def test_the_chart_s_csv_ends_where_memory_does(page: Any, app_url: str) -> None
     scenario = Scenario(**DEEPSEEK, acceptance="2.4@3", batch_size=32)
     opened(page, app_url, scenario.to_query())
     with page.expect_download() as found:
-        page.get_by_role("button", name="CSV", exact=True).click()
+        page.get_by_role("link", name="CSV", exact=True).click()
     lines = Path(found.value.path()).read_text(encoding="utf-8").split()[1:]
     curve = advise(scenario).curve
     largest = advise(scenario).setup.memory.largest_batch

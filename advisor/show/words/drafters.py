@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from operator import attrgetter
 from typing import Any
 
 from advisor.answers.explore.drafters import DrafterRow, LengthFrom
 from advisor.catalog.hardware import drafter_name, model_name
 from advisor.physics.acceptance import acceptance_curve
-from advisor.physics.memory import GIB
+from advisor.physics.memory import GIB, MemoryFit
 from advisor.predict.scenario import Scenario
-from advisor.show.phrases.book import Book, Phrase
+from advisor.show.phrases.book import Book, phrases_of
 from advisor.show.table import Column, Table
 from advisor.text import printable
 
@@ -87,75 +86,29 @@ def refused_texts(rows: Sequence[DrafterRow]) -> list[str]:
     return [f"{drafter_name(row.drafter)}: {row.refused}" for row in rows if row.refused]
 
 
-_PAGE = Book.of(
-    Phrase(
-        "finding",
-        "measured",
-        "At batch {batch:int}, by lengths measured with this model, {drafter:drafter} gains most: "
-        "{speedup:x} with K = {n_draft}; {room}.",
-    ),
-    Phrase(
-        "finding",
-        "",
-        "At batch {batch:int} only borrowed lengths are known; by these, {drafter:drafter} gains "
-        "most: {speedup:x} with K = {n_draft}; {room}.",
-    ),
-    Phrase("room", "", "it leaves room for {largest:int} of {plain_largest:int} requests"),
-    Phrase("accepted", "", "{accepted_length:x2}"),
-    Phrase("k", "", "{n_draft}"),
-    Phrase("gain", "", "{speedup:x}"),
-    Phrase("range", "", "{speedup_low:x2}–{speedup_high:x}"),
-    Phrase("published", "here", "{here_low:x2}–{here_high:x} ({here_n})"),
-    Phrase("fits", "", "{largest:int} of {plain_largest:int}"),
-    Phrase("takes", "", "{cache_more:signed_pct} KV per request, {weights_gib:1} GiB"),
-    Phrase(
-        "basis",
-        "",
-        "Each drafter at its own accepted length and best K. Published: this GPU, model and batch "
-        "(nearest doubling).",
-    ),
-    Phrase("unpriced", "", "Not compared, as no accepted length is measured: {names:commas}."),
-)
-
-
-def _facts(row: DrafterRow, batch: int) -> dict[str, Any]:
-    """Facts of a row that has figures, at a batch. [sequences]"""
-    assert row.figures is not None
-    assert row.memory is not None
-    plain = row.memory.plain or row.memory
-    here = [run.speedup for run in row.here]
-    return {
-        "here": bool(here),
-        "here_n": len(here),
-        "here_low": min(here, default=None),
-        "here_high": max(here, default=None),
-        "batch": batch,
-        "drafter": row.drafter,
-        "measured": row.is_measured,
-        "accepted_length": row.accepted_length,
-        **asdict(row.figures),
-        "largest": row.memory.largest_batch,
-        "plain_largest": plain.largest_batch,
-        "cache_more": row.memory.kv_bytes_per_token / plain.kv_bytes_per_token - 1.0,
-        "weights_gib": row.memory.drafter_bytes / GIB,
-    }
-
-
-def drafters_side_by_side(rows: Sequence[DrafterRow], scenario: Scenario) -> dict[str, Any]:
-    """What the page shows of `drafters_beside`, as plain values for JSON."""
-    priced = [row for row in rows if row.figures is not None and not row.refused]
-    facts = [_facts(row, scenario.batch_size) for row in priced]
-    unpriced = [
-        drafter_name(row.drafter) for row in rows if row.figures is None and not row.refused
-    ]
-    notes = [_PAGE.say("basis", {}), *refused_texts(rows)]
-    if unpriced:
-        notes.insert(1, _PAGE.say("unpriced", {"names": unpriced}))
-    shown = [
-        _page_row(row, row_facts, scenario) for row, row_facts in zip(priced, facts, strict=True)
-    ]
-    finding = _PAGE.say("finding", facts[0]) if facts else ""
-    return {"finding": finding, "heads": _HEADS, "rows": shown, "notes": [*map(printable, notes)]}
+_SAYS = {
+    "finding": {
+        "measured": "At batch {batch:int}, by lengths measured with this model, {drafter:drafter} "
+        "gains most: {speedup:x} with K = {n_draft}; {room}.",
+        "": "At batch {batch:int} only borrowed lengths are known; by these, {drafter:drafter} "
+        "gains most: {speedup:x} with K = {n_draft}; {room}.",
+    },
+    "room": {"": "it leaves room for {largest:int} of {plain_largest:int} requests"},
+    "accepted": {"": "{accepted_length:x2}"},
+    "best": {"": "{n_draft}"},
+    "gain": {"": "{speedup:x}"},
+    "range": {"": "{speedup_low:x2}–{speedup_high:x}"},
+    "published": {"here": "{here_low:x2}–{here_high:x} ({here_n})"},
+    "fits": {"": "{largest:int} of {plain_largest:int}"},
+    "takes": {"": "{cache_more:signed_pct} KV per request, {weights_gib:1} GiB"},
+    "basis": {
+        "": "Each drafter at its own accepted length and best K. Published: this GPU, model and "
+        "batch (nearest doubling)."
+    },
+    "unpriced": {"some": "Not compared, as no accepted length is measured: {names:commas}."},
+}
+_PAGE = Book.of(*phrases_of(_SAYS), flags={"some": ("names", "!=", [])})
+_NUMBERS = ("accepted", "best", "gain", "range", "published")
 
 
 _HEADS = (
@@ -164,17 +117,54 @@ _HEADS = (
 )
 
 
-def _page_row(row: DrafterRow, facts: Mapping[str, Any], scenario: Scenario) -> dict[str, Any]:
-    """A row: what its button sets, and its cells as (text, second line)."""
-    assert row.length is not None
-    curve = acceptance_curve(row.length.acceptance)
-    text = _known(row) if curve is None else f"{_known(row)}, {curve.dataset}"
-    numbers = [_PAGE.say(slot, facts) for slot in ("accepted", "k", "gain", "range", "published")]
-    name = drafter_name(row.drafter)
-    room = (_PAGE.say("fits", facts), _PAGE.say("takes", facts))
+def _facts(row: DrafterRow, memory: MemoryFit, batch: int) -> dict[str, Any]:
+    """Facts of a row that has figures, at a batch. [sequences]"""
+    plain = memory.plain or memory
+    here = [run.speedup for run in row.here]
     return {
-        "name": name,
-        "chosen": {"drafter_id": row.drafter, "acceptance": row.length.acceptance},
-        "in_use": row.drafter == scenario.drafter_id,
-        "cells": [(name, printable(text)), *((number, "") for number in numbers), room],
+        **vars(row),
+        **vars(row.figures),
+        "batch": batch,
+        "measured": row.is_measured,
+        "here": bool(here),
+        "here_n": len(here),
+        "here_low": min(here, default=None),
+        "here_high": max(here, default=None),
+        "largest": memory.largest_batch,
+        "plain_largest": plain.largest_batch,
+        "cache_more": memory.kv_bytes_per_token / plain.kv_bytes_per_token - 1.0,
+        "weights_gib": memory.drafter_bytes / GIB,
+    }
+
+
+def drafters_side_by_side(rows: Sequence[DrafterRow], scenario: Scenario) -> dict[str, Any]:
+    """What the page shows of `drafters_beside`, as plain values for JSON: of a row what its button
+    sets, and its cells as (text, second line)."""
+    able = [row for row in rows if row.memory is not None]
+    unpriced = [drafter_name(row.drafter) for row in able if row.figures is None]
+    page_rows = []
+    findings = []
+    for row in able:
+        if row.memory is None or row.length is None or row.figures is None:
+            continue
+        facts = _facts(row, row.memory, scenario.batch_size)
+        name = drafter_name(row.drafter)
+        curve = acceptance_curve(row.length.acceptance)
+        text = _known(row) if curve is None else f"{_known(row)}, {curve.dataset}"
+        numbers = [_PAGE.say(slot, facts) for slot in _NUMBERS]
+        room = (_PAGE.say("fits", facts), _PAGE.say("takes", facts))
+        page_row = {
+            "name": name,
+            "chosen": {"drafter_id": row.drafter, "acceptance": row.length.acceptance},
+            "in_use": row.drafter == scenario.drafter_id,
+            "cells": [(name, printable(text)), *((number, "") for number in numbers), room],
+        }
+        page_rows.append(page_row)
+        findings.append(_PAGE.say("finding", facts))
+    notes = [*_PAGE.says(("basis", "unpriced"), {"names": unpriced}), *refused_texts(rows)]
+    return {
+        "finding": next(iter(findings), ""),
+        "heads": _HEADS,
+        "rows": page_rows,
+        "notes": [*map(printable, notes)],
     }

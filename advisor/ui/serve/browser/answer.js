@@ -3,32 +3,31 @@
 
 /** One slider with its exact value beside it; `steps(value, direction)` is what an arrow key goes to. */
 function slider(label, id, most, moved, done, steps) {
-  const range = node("input", { type: "range", id, min: 0, max: most, step: "any" });
-  const exact = node("input", { type: "number", step: "any", "aria-label": `${label}, exact value` });
-  const name = node("label", { for: id }, label);
   let later = 0;
-  const note = node("div", { class: "refused", role: "status" });
-  const one = { box: node("div", { class: "slider" }, node("span", {}, name, exact), range, note), range, exact, name, note, held: false, least: 1, most: 1, beyond: "" };
-  range.addEventListener("input", () => { one.held = true; note.textContent = ""; moved(Number(range.value), true); });
-  range.addEventListener("change", () => { one.held = false; done(); });
-  exact.addEventListener("input", () => { one.typing = true; }); // an answer to what was asked before leaves it alone
-  exact.addEventListener("blur", () => { one.typing = false; });
-  exact.addEventListener("change", () => {
-    one.typing = false;
-    const typed = Number(exact.value), isOutside = exact.value && (typed < one.least || typed > one.most);
-    note.textContent = isOutside ? `${typed} not taken: ${one.beyond}.` : "";
-    if (isOutside) exact.value = one.shown;
-    else if (exact.value) { moved(typed, false); done(); }
-  });
-  range.addEventListener("keydown", (event) => {
-    const way = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: 4, PageDown: -4 }[event.key];
-    if (!way) return;
-    event.preventDefault();
-    for (let i = 0; i < Math.abs(way); i++) moved(steps(Math.sign(way)), false);
-    one.held = true; // until it is sent: an answer that arrives meanwhile must not take the key back
-    clearTimeout(later);
-    later = setTimeout(() => { one.held = false; done(); }, 400);
-  });
+  const range = node("input", { type: "range", id, min: 0, max: most, step: "any",
+    oninput: () => { one.held = true; note.textContent = ""; moved(Number(range.value), true); },
+    onchange: () => { one.held = false; done(); },
+    onkeydown: (event) => {
+      const way = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: 4, PageDown: -4 }[event.key];
+      if (!way) return;
+      event.preventDefault();
+      for (let i = 0; i < Math.abs(way); i++) moved(steps(Math.sign(way)), false);
+      one.held = true; // until it is sent: an answer that arrives meanwhile must not take the key back
+      clearTimeout(later);
+      later = setTimeout(() => { one.held = false; done(); }, 400);
+    } });
+  const exact = node("input", { type: "number", step: "any", "aria-label": `${label}, exact value`,
+    oninput: () => { one.typing = true; }, // an answer to what was asked before leaves it alone
+    onblur: () => { one.typing = false; },
+    onchange: () => {
+      one.typing = false;
+      const typed = Number(exact.value), isOutside = exact.value && (typed < one.least || typed > one.most);
+      note.textContent = isOutside ? `${typed} not taken: ${one.beyond}.` : "";
+      if (isOutside) exact.value = one.shown;
+      else if (exact.value) { moved(typed, false); done(); }
+    } });
+  const name = node("label", { for: id }, label), note = node("div", { class: "refused", role: "status" });
+  const one = { box: node("div", "slider", node("span", {}, name, exact), range, note), range, exact, name, note, held: false, least: 1 };
   return one;
 }
 
@@ -37,41 +36,43 @@ const HEADS = { K: "Tokens drafted a step", Speedup: "", "80% range": "8 in 10 m
 function build(root) {
   const v = { batch: 1, length: 1, waiting: false };
   v.title = node("h1", {});
-  v.figures = node("p", { class: "reason" });
+  v.figures = node("p", "reason");
   v.how = button("how", "How computed", () => v.tell("how", { batch: v.batch, k: v.now.k || v.m.k }));
+  v.csv = node("a", "how", "CSV");
   v.wider = button("fill", "", () => v.tell("wider", true));
   v.pin = button("pin", "+ Pin", () => { v.unpinnable.textContent = v.m.unpinnable; if (!v.m.unpinnable) v.tell("pins", {}); }, { title: "Keep this setup beside others" });
   v.unpinnable = node("p", { class: "limit", role: "status" });
-  v.pins = node("div", { class: "scroll" });
+  v.pins = node("div", "scroll");
   v.remarks = node("details", {});
   v.said = node("span", { class: "said", role: "status" });
-  v.amber = node("p", { class: "amber" });
+  v.amber = node("p", "amber");
+  const clipped = (value, low, high) => Math.min(Math.max(value, low), high), done = () => commit(v);
   v.batchSlider = slider("Batch", "batch", 1, (value, isPlace) => {
-    v.batch = Math.min(Math.max(Math.round(isPlace ? 2 ** value : value), 1), v.m.end);
+    v.batch = clipped(Math.round(isPlace ? 2 ** value : value), 1, v.m.end);
     update(v);
-  }, () => commit(v), (way) => (way > 0 ? Math.max(v.batch + 1, Math.round(v.batch * 1.09)) : Math.min(v.batch - 1, Math.round(v.batch / 1.09))));
+  }, done, (way) => (way > 0 ? Math.max(v.batch + 1, Math.round(v.batch * 1.09)) : Math.min(v.batch - 1, Math.round(v.batch / 1.09))));
   v.lengthSlider = slider("Accepted length", "length", 1, (value) => {
-    v.length = Math.min(Math.max(Math.round(value * 100) / 100, 1.05), v.m.accepted.k + 1);
+    v.length = clipped(Math.round(value * 100) / 100, 1.05, v.m.accepted.k + 1);
     update(v);
-  }, () => commit(v), (way) => v.length + 0.05 * way);
+  }, done, (way) => v.length + 0.05 * way);
   v.texts = node("div", { class: "texts", role: "group", "aria-label": "Kind of text" });
-  v.sliders = node("div", { class: "sliders" }, v.batchSlider.box, v.lengthSlider.box, v.texts);
+  v.sliders = node("div", "sliders", v.batchSlider.box, v.lengthSlider.box, v.texts);
   v.heading = node("h2", {});
   v.axes = node("div", { class: "axes", role: "radiogroup", "aria-label": "Axis" });
   v.plot = node("div", { class: "plot", style: "min-height:340px" });
-  v.launch = node("section", { class: "launch" });
+  v.launch = node("section", "launch");
   v.memory = node("span", {});
   v.uncounted = node("p", {});
   v.counts = node("details", {}, node("summary", {}, "What is not counted"), v.uncounted);
   v.every = node("details", { class: "every", ontoggle: () => { if (v.m) drawn_again(v); } });
   v.table = node("div", {});
-  v.limit = node("p", { class: "limit" });
-  v.flips = node("div", { class: "flips" });
-  const main = node("section", {}, node("div", { class: "head" }, v.axes, v.heading, v.pin), v.unpinnable, v.plot, v.pins, node("div", { class: "memory" }, v.memory, v.counts));
+  v.limit = node("p", "limit");
+  v.flips = node("div", "flips");
+  const main = node("section", {}, node("div", "head", v.axes, v.heading, v.pin), v.unpinnable, v.plot, v.pins, node("div", "memory", v.memory, v.counts));
   v.every.append(node("summary", {}, "Every K"), v.table, v.limit);
   v.answers = node("div", {}, v.flips, v.every);
-  const side = node("aside", {}, v.sliders, v.launch, v.answers, v.remarks, v.how, button("how", "CSV", () => csv(v)));
-  v.box = node("div", { class: "live" }, node("header", {}, v.title, v.figures, v.amber, v.wider, v.said), node("div", { class: "grid" }, main, side));
+  const side = node("aside", {}, v.sliders, v.launch, v.answers, v.remarks, v.how, v.csv);
+  v.box = node("div", "live", node("header", {}, v.title, v.figures, v.amber, v.wider, v.said), node("div", "grid", main, side));
   root.append(v.box);
   pointer(v);
   v.seen = new ResizeObserver(() => { if (v.m && v.plot.clientWidth !== v.width) drawn_again(v); });
@@ -103,6 +104,8 @@ function take(v, data) {
   v.remarks.hidden = !count;
   v.remarks.replaceChildren(node("summary", {}, `${count} remark${count > 1 ? "s" : ""}`), node("div", {}, data.warnings.map((one) => node("p", {}, one))));
   v.limit.textContent = data.limit_ms === null ? "" : `Struck through: over the limit of ${data.limit_ms} ms per token.`;
+  v.csv.download = `speedup-${data.key}.csv`;
+  v.csv.href = `data:text/csv,${encodeURIComponent(data.csv)}`;
   axes(v);
   texts(v);
   rows(v);
@@ -122,9 +125,13 @@ function commit(v) {
   const { batch, accepted } = v.m, moved = {};
   if (v.batch !== batch) moved.batch = v.batch;
   if (accepted && v.length !== accepted.now) moved.accepted = `${+v.length.toFixed(2)}@${accepted.k}`;
-  if (!Object.keys(moved).length) return;
+  if (Object.keys(moved).length) ask(v, moved);
+}
+
+/** Ask Python for another answer; until it comes the command is marked as old. */
+function ask(v, moved) {
   v.waiting = true;
-  v.launch.classList.add("stale");
+  launch(v);
   v.tell("moved", moved);
 }
 
@@ -132,16 +139,17 @@ function commit(v) {
 const LINES = [["cause", "range", "time", "slow", "alternative", "admit"], ["memory"]];
 
 function update(v) {
-  const { m } = v, book = { phrases: m.phrases, flags: m.flags }, isOver = v.batch > m.largest;
+  const { m } = v, isOver = v.batch > m.largest;
   v.now = outcome(m, v.batch, v.length);
+  const said = (slot) => say(m, slot, v.now.facts);
   v.ranges = v.now.ranges;
-  v.title.replaceChildren(...say(book, "headline", v.now.facts).split("*").map((part, i) => (i % 2 ? node("span", {}, part) : part)));
-  v.figures.textContent = LINES[isOver ? 1 : 0].map((slot) => say(book, slot, v.now.facts)).filter(Boolean).join(" ");
-  const [, caveat, action, does] = say(book, "amber", v.now.facts).match(/^(.*?)(?: \[(.+)\]\((\w+)\))?$/);
+  v.title.replaceChildren(...said("headline").split("*").map((part, i) => (i % 2 ? node("span", {}, part) : part)));
+  v.figures.textContent = LINES[isOver ? 1 : 0].map((slot) => said(slot)).filter(Boolean).join(" ");
+  const [, caveat, action, does] = said("amber").match(/^(.*?)(?: \[(.+)\]\((\w+)\))?$/);
   v.amber.replaceChildren(caveat, ...(does ? [" ", button("", action, () => ACTIONS[does](v))] : []));
   v.amber.hidden = !caveat;
-  v.memory.textContent = say(book, "pool_line", v.now.facts);
-  v.uncounted.textContent = say(book, "uncounted", v.now.facts);
+  v.memory.textContent = said("pool_line");
+  v.uncounted.textContent = said("uncounted");
   v.counts.hidden = !v.memory.textContent || !v.uncounted.textContent;
   v.answers.hidden = isOver; // figures of what does not run answer nobody
   v.wider.hidden = !m.wider || !isOver;
@@ -170,10 +178,9 @@ const ACTIONS = {
 };
 
 function finding(v) {
-  const { ranges, now } = v, own = now.rows[now.chosen], { peak, peak_batch } = now.facts;
-  const ruled = ranges.map((one) => `${named(one.k)} from batch ${one.first}`).join(", ");
-  const causes = now.zones.map(([kind, last]) => `${v.m.zone_names[kind][0]} up to batch ${last}`).join(", ");
-  return `${AXES[KEPT.axis].title} by batch. At batch ${v.batch}: ${named(own.k)}, ${own.speedup.toFixed(2)} times. Most at batch ${peak_batch}: ${peak.toFixed(2)} times. ${causes}. Schedule: ${ruled}.`;
+  const ruled = v.ranges.map((one) => `${named(one.k)} from batch ${one.first}`).join(", ");
+  const causes = v.now.zones.map(([kind, last]) => `${v.m.zone_names[kind][0]} up to batch ${last}`).join(", ");
+  return `${AXES[KEPT.axis].title} by batch. ${say(v.m, "peak", v.now.facts)} ${causes}. Schedule: ${ruled}.`;
 }
 
 function drawn_again(v) {
@@ -199,21 +206,8 @@ function axes(v) {
 /** Kinds of text: solid where the length was measured on it, dashed where it is carried from another. */
 function texts(v) {
   v.texts.replaceChildren(...v.m.texts.map(({ name, acceptance, task, title, carried, chosen }) => {
-    const pick = () => { v.waiting = true; v.launch.classList.add("stale"); v.tell("moved", { text: { acceptance, task } }); };
-    return button(carried ? "carried" : "", name, pick, { title, "aria-pressed": String(chosen) });
+    return button(carried ? "carried" : "", name, () => ask(v, { text: { acceptance, task } }), { title, "aria-pressed": String(chosen) });
   }));
-}
-
-function csv(v) {
-  const { m } = v, f = factors(m, v.length), lines = ["batch_size,n_draft,speedup,speedup_low,speedup_high,tpot_ms,tokens_per_s_per_gpu"];
-  m.batches.forEach((batch, row) => m.drafts.forEach((k, i) => {
-    if (m.largest && batch > m.largest) return; // all of them where nothing fits, as the chart shows them then
-    const values = [m.speedup[row][i] * f[i], m.low[row][i] * f[i], m.high[row][i] * f[i], m.tpot_ms[row][i] / f[i], m.rate[row][i] * f[i]];
-    lines.push([batch, k, ...values.map((one) => +one.toPrecision(5))].join());
-  }));
-  const link = node("a", { download: `speedup-${m.key}.csv`, href: URL.createObjectURL(new Blob([lines.join("\n") + "\n"], { type: "text/csv" })) });
-  link.click();
-  URL.revokeObjectURL(link.href);
 }
 
 /** This setup and the pinned ones at the batch of the handle; a name opens its setup. */
@@ -221,8 +215,8 @@ function pinned(v) {
   const { m, batch } = v, kinds = Object.entries(AXES), count = m.pins.length;
   const figures = (one, f, k) => kinds.map(([axis, { show }]) => (batch > one.largest || (axis === "usd" && one.usd_per_hour === null) ? "–" : show(valueAt(one, axis, f, batch, one.drafts.indexOf(k)))));
   const others = m.pins.map((pin, i) => {
-    const k = scheduled(pin.ranges, batch), ask = (what) => () => v.tell("pins", { [what]: i });
-    return row(`pin-${i + 1}`, button("", pin.name, ask("open"), { title: "Open this setup" }), k, ...figures(pin, pin.f, k), button("", "×", ask("drop"), { "aria-label": `Unpin ${pin.name}` }));
+    const k = scheduled(pin.ranges, batch), wish = (what) => () => v.tell("pins", { [what]: i });
+    return row(`pin-${i + 1}`, button("", pin.name, wish("open"), { title: "Open this setup" }), k, ...figures(pin, pin.f, k), button("", "×", wish("drop"), { "aria-label": `Unpin ${pin.name}` }));
   });
   const heads = [`At batch ${whole(batch)}`, "K", ...kinds.map(([, kind]) => kind.name), ""];
   v.pins.replaceChildren(...(count ? [grid(heads, [row("chosen", `Now: ${m.name}`, v.now.k, ...figures(m, factors(m, v.length), v.now.k), ""), ...others])] : []));
@@ -238,7 +232,7 @@ function rows(v) {
     const point = (at) => () => { v.pointed = at; drawn_again(v); };
     const one = { k, bar: node("i", {}), share: node("span", {}) };
     one.pin = k ? button("", String(k), pin, { "aria-label": `Show K = ${k} in the chart`, onfocus: point(k), onblur: point(null) }) : "0";
-    one.line = row("", one.pin, "", "", node("span", {}, node("span", { class: "bar" }, one.bar), one.share), "");
+    one.line = row("", one.pin, "", "", node("span", {}, node("span", "bar", one.bar), one.share), "");
     one.line.addEventListener("pointerenter", point(k));
     one.line.addEventListener("pointerleave", point(null));
     return one;

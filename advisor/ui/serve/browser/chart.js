@@ -80,16 +80,17 @@ function picture(state, width) {
     add(label(Math.min(ends, box.right - 24), box.bottom + 76, `▲ ${whole(m.largest)} fit`, "note"));
   }
   const inside = el("g", { "clip-path": "url(#inside)" }), last = s.rows[s.rows.length - 1], names = [];
+  const trace = (of, style) => inside.append(line(path(s.rows.map((row) => [x(m.batches[row]), of(row)])), style));
   add(inside);
   bands(inside, m, axis, f, s, ranges);
   for (const k of isSpeedup ? shown : [0, ...shown]) {
     const i = m.drafts.indexOf(k), of = (row) => y(kind.of(m, f, row, i)), color = k === state.pinned ? "pinned" : k ? "family" : "ink";
-    inside.append(line(path(s.rows.map((row) => [x(m.batches[row]), of(row)])), `stroke:var(--${color});stroke-width:${k === state.pinned ? 2.4 : 1};${k ? "" : "stroke-dasharray:5 4"}`));
+    trace(of, `stroke:var(--${color});stroke-width:${k === state.pinned ? 2.4 : 1};${k ? "" : "stroke-dasharray:5 4"}`);
     names.push({ at: of(last), said: named(k), color });
   }
   if (isSpeedup && m.twin) {
     const of = (row) => y(m.twin[row] * f[m.drafts.indexOf(m.k)]);
-    inside.append(line(path(s.rows.map((row) => [x(m.batches[row]), of(row)])), "stroke:var(--dense);stroke-width:1.8;stroke-dasharray:1 5;stroke-linecap:round"));
+    trace(of, "stroke:var(--dense);stroke-width:1.8;stroke-dasharray:1 5;stroke-linecap:round");
     names.push({ at: of(last), start: of(s.rows[0]), said: "dense model", color: "dense" });
   }
   beside(m, axis).forEach((pin) => {

@@ -8,6 +8,6 @@ function command({ text, note, hint, engine, title }) {
   });
   const broken = text.split(/(?<=[,{]|":)/).flatMap((part) => [part, node("wbr", {})]); // lines end between words
   const code = node("pre", { tabindex: 0, role: "region", "aria-label": `Launch command for ${engine}`, title: hint || "" }, broken);
-  const head = node("div", { class: "head" }, node("h2", {}, title || `Launch on ${engine}`), text ? copy : "");
+  const head = node("div", "head", node("h2", {}, title || `Launch on ${engine}`), text ? copy : "");
   return [head, text ? code : "", note ? node("p", {}, note) : ""];
 }

@@ -3,7 +3,9 @@
 /** What outlives a component that Streamlit puts up anew: axis, pinned K, the last thing shown, and the batch of the last answer taken (benchmarks wait for it). */
 const KEPT = (window.moeLive ??= { axis: "speedup", pinned: null, last: null, taken: null });
 
+/** `attributes` by name, or a class alone. */
 function filled(made, attributes, children) {
+  if (attributes.at) attributes = { class: attributes };
   for (const [key, value] of Object.entries(attributes))
     if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
     else if (value === true) made.setAttribute(key, "");

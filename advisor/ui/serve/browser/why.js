@@ -56,8 +56,8 @@ function why(v) {
 }
 
 function buildWhy(root) {
-  const v = { first: node("h2", {}), second: node("h2", {}), plot: node("div", { class: "plot", style: "min-height:380px" }), lines: node("div", {}), key: node("div", { class: "swatches" }) };
-  root.append(node("div", { class: "live" }, node("div", { class: "why" }, node("section", {}, v.first, v.plot, v.key), node("section", {}, v.second, v.lines))));
+  const v = { first: node("h2", {}), second: node("h2", {}), plot: node("div", { class: "plot", style: "min-height:380px" }), lines: node("div", {}), key: node("div", "swatches") };
+  root.append(node("div", "live", node("div", "why", node("section", {}, v.first, v.plot, v.key), node("section", {}, v.second, v.lines))));
   v.moved = () => { if (root.host && root.host.isConnected) why(v); else window.removeEventListener("moe-live", v.moved); };
   window.addEventListener("moe-live", v.moved);
   new ResizeObserver(v.moved).observe(v.plot);
