@@ -296,7 +296,7 @@ def _command_facts(advice: Advice, outcome: Outcome, engine_launch: EngineExport
 PAGE_SLOTS = (
     *("headline", "cause", "range", "time", "slow", "alternative", "memory", "admit"),
     *("amber", "published", "other_gained", "pool_cancels", "pool_line", "uncounted"),
-    *("pool_basis", "peak", "pays", "pays_end"),
+    "pool_basis",
     *("memory_need", "memory_fix", "launch"),
 )
 """Slots that the browser fills."""

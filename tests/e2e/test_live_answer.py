@@ -367,7 +367,7 @@ def test_a_row_pins_its_k_and_an_axis_changes_the_picture(page: Any, app_url: st
     assert lines.count() >= few + 8, "a line for each K while the table is open"
     page.get_by_text("Tokens/s/GPU", exact=True).click()
     page.locator('.plot svg[aria-label^="Tokens per second and GPU"]').wait_for()
-    assert "At batch 16" in page.locator(".plot svg").first.get_attribute("aria-label")
+    assert "at batch 16" in page.locator(".plot svg").first.get_attribute("aria-label")
 
 
 EIGHT = (

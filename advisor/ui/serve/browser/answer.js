@@ -180,7 +180,7 @@ const ACTIONS = {
 function finding(v) {
   const ruled = v.ranges.map((one) => `${named(one.k)} from batch ${one.first}`).join(", ");
   const causes = v.now.zones.map(([kind, last]) => `${v.m.zone_names[kind][0]} up to batch ${last}`).join(", ");
-  return `${AXES[KEPT.axis].title} by batch. ${say(v.m, "peak", v.now.facts)} ${causes}. Schedule: ${ruled}.`;
+  return `${AXES[KEPT.axis].title} by batch. ${v.title.textContent}. ${causes}. Schedule: ${ruled}.`;
 }
 
 function drawn_again(v) {
