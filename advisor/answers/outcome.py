@@ -471,8 +471,9 @@ def outcome_of(
         "half_width_after": None if widths is None else widths[1],
         "own_rows": OWN_ROWS,
     }
-    lengths = {} if follows_own else _flip_facts(advice)
-    drafts = k and batch <= advice.setup.memory.largest_batch
+    fits = batch <= advice.setup.memory.largest_batch
+    lengths = _flip_facts(advice) if fits and not follows_own else {}
+    drafts = k and fits
     adaptive = adaptive_gain(advice.setup, advice.curve) if drafts else AdaptiveGain()
     return Outcome(
         **draft,

@@ -106,7 +106,7 @@ def looked_up(tables: Any, data: dict[str, Any], places: list[tuple[int, float]]
         """([data, places, slots]) => { const m = unpack(data), book = { phrases: m.phrases, flags: m.flags };
         return places.map(([batch, length]) => { const now = outcome(m, batch, length);
           const says = Object.fromEntries(slots.map((slot) => [slot, say(book, slot, now.facts).replaceAll("*", "")]));
-          return { ...now, says, flips: flips(m, batch, length, now) }; }); }""",  # noqa: E501
+          return { ...now, says, flips: flips(m, now.ranges) }; }); }""",  # noqa: E501
         [data, places, list(PAGE_SLOTS)],
     )
 
@@ -214,19 +214,26 @@ def test_off_the_grid_chances_and_speedups_are_near_the_library_s(tables: Any, n
         assert chances[1:] == pytest.approx(unseen_gain(expected)[1:].tolist(), abs=0.025)
 
 
-def test_flips_of_the_page_are_those_of_the_record(tables: Any) -> None:
-    advice = advise(CASES["deepseek on vllm"])
+def test_flips_of_the_page_are_those_of_the_record_and_name_another_k(
+    tables: Any, advice: Advice
+) -> None:
     data = live_answer(advice)
-    (shown,) = looked_up(tables, data, [(data["batch"], data["accepted"]["now"])])
-    flips = {(flip["above"], flip["k"]): flip["value"] for flip in shown["flips"]}
+    now = data["accepted"]["now"] if data["accepted"] else 1.0
+    (shown,) = looked_up(tables, data, [(data["batch"], now)])
     outcome = data["outcome"]
-    assert outcome["below_length"] is not None
-    assert flips[False, outcome["below_k"]] == outcome["below_length"]
-    (moved,) = looked_up(tables, data, [(64, data["accepted"]["now"])])
-    for flip in moved["flips"]:
-        if flip["what"] == "length":
-            away = 0.051 if flip["above"] else -0.051  # half of what two lengths are apart
-            assert at_length(advice, flip["value"] + away).k(64) == flip["k"]
+    lengths = [
+        (f"Accepted length {sign}", f"{outcome[f'{name}_length']:.2f}", k)
+        for sign, name, k in (
+            ("<", "below", outcome["below_k"]),
+            ("<", "off", 0),
+            (">", "above", outcome["above_k"]),
+        )
+        if outcome[f"{name}_length"] is not None
+    ]
+    later = [part for part in outcome["served"] if part[0] > data["batch"]]
+    batches = [("Batch >", f"{first - 1:,}", k) for first, _, k in later if k != outcome["k"]][:1]
+    assert [tuple(flip) for flip in shown["flips"]] == lengths + batches
+    assert outcome["k"] not in [k for *_, k in shown["flips"]]
 
 
 def test_own_runs_decide_at_today_s_length_alone(tables: Any) -> None:

@@ -165,7 +165,6 @@ function update(v) {
   table(v);
   pinned(v);
   launch(v);
-  flipped(v);
   KEPT.last = { key: m.key, batch: v.batch, k: v.now.k || v.now.rows[v.now.tried].k, f: factors(m, v.length) };
   window.dispatchEvent(new CustomEvent("moe-live"));
 }
@@ -252,19 +251,15 @@ function table(v) {
   });
 }
 
+/** What holds for the answer that Python gave; it is marked as old while another one is asked for. */
 function launch(v) {
-  v.launch.classList.toggle("stale", v.waiting || v.batch !== v.m.batch || (v.m.accepted && v.length !== v.m.accepted.now));
-  if (v.shown === v.m.command) return;
-  v.shown = v.m.command;
-  v.launch.replaceChildren(...command(v.m.command));
-}
-
-function flipped(v) {
-  const rows = flips(v.m, v.batch, v.length, v.now).map((one) => {
-    const value = one.what === "batch" ? whole(one.value) : one.value.toFixed(2);
-    return row("", `${one.what === "batch" ? "Batch" : "Accepted length"} ${one.above ? ">" : "<"} ${value}`, `→ ${named(one.k)}`);
-  });
+  const { m } = v, isOld = Boolean(v.waiting || v.batch !== m.batch || (m.accepted && v.length !== m.accepted.now));
+  for (const part of [v.launch, v.flips]) part.classList.toggle("stale", isOld);
+  if (isOld || v.shown === m) return;
+  v.shown = m;
+  const rows = flips(m, v.ranges).map(([what, value, k]) => row("", `${what} ${value}`, `→ ${named(k)}`));
   v.flips.replaceChildren(...(rows.length ? [node("h2", {}, "Change K when"), grid([], rows)] : []));
+  v.launch.replaceChildren(...command(m.command));
 }
 
 /** A click on the picture, or dragging on it, moves the handle. */

@@ -101,7 +101,7 @@ function picture(state, width) {
   followed(inside, m, axis, f, s, ranges, "stroke:var(--page);stroke-width:7;stroke-linecap:round", "stroke:var(--schedule);stroke-width:4;stroke-linecap:round");
   names.push({ at: y(servedAt(m, axis, f, m.last, ranges)), said: m.pins.length ? "now" : ranges.length > 1 ? "K by batch" : named(ranges[0].k), color: "schedule", bold: true });
   ends(svg, names, s, x(m.last));
-  if (isSpeedup) points(inside, m, s, (at) => y(servedAt(m, axis, f, at, ranges)));
+  if (isSpeedup) points(inside, m, s);
   strips(svg, s, ranges, m, batch);
   const px = x(batch), value = valueAt(m, axis, f, batch, m.drafts.indexOf(state.k)), said = `batch ${whole(batch)}`, half = said.length * 3.6 + 9;
   const middle = Math.min(Math.max(px, half), width - half);
@@ -177,7 +177,7 @@ function followed(group, m, axis, f, s, ranges, ...styles) {
 const beside = (m, axis) => m.pins.filter((pin) => axis !== "usd" || pin.usd_per_hour !== null);
 
 /** Published runs and the user's own; each group has its name at the point where that covers least. */
-function points(group, m, s, served) {
+function points(group, m, s) {
   const places = [...m.published, ...m.own].map(([batch, k, value, same, source, random, color, name]) => {
     const px = s.x(batch), py = s.y(value), said = `${value.toFixed(2)}×, batch ${whole(batch)}, ${k === null ? "K not stated" : named(k)}. ${source}`;
     const css = random || color === "other" ? `fill:none;stroke:var(--${color});stroke-width:1.3` : `fill:var(--${color});stroke:var(--page);stroke-width:.8`;
@@ -186,7 +186,7 @@ function points(group, m, s, served) {
     group.append(made);
     return { px, py, color, name };
   });
-  const full = [...places, ...s.rows.map((row) => ({ px: s.x(m.batches[row]), py: served(m.batches[row]) }))];
+  const full = [...places];
   for (const name of new Set(places.map((one) => one.name))) {
     const half = name.length * 3.3, near = places.filter((one) => one.name === name).flatMap(({ px, py, color }) => [-13, 21].map((by) => ({ px: Math.min(Math.max(px, s.box.left + half), s.box.right - half), py: py + by, color })));
     const covered = (at) => full.filter((one) => Math.abs(one.px - at.px) < (one.half || 6) + half && Math.abs(one.py - at.py + 4) < 12).length + 99 * (at.py > s.box.bottom || at.py < s.box.top + SASH);

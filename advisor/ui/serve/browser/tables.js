@@ -146,25 +146,11 @@ function factsAt(m, { batch, length, place, best, k, chosen, tried, rows, ranges
   };
 }
 
-/** What would change the K that is served: [{what, above, value, k}], those of the record where it is of this batch and length. */
-function flips(m, batch, length, now) {
-  const found = [], { facts } = now, lengthFlip = (above, value, k) => found.push({ what: "length", above, value, k });
-  if (facts === m.outcome) {
-    if (facts.below_length !== null) lengthFlip(false, facts.below_length, facts.below_k);
-    if (facts.off_length !== null) lengthFlip(false, facts.off_length, 0);
-    if (facts.above_length !== null) lengthFlip(true, facts.above_length, facts.above_k);
-  } else if (m.accepted && !(m.own_served && isNow(m, length))) {
-    const { lengths } = m.accepted, place = nearest(m, length), of = (i) => running(configuration(m, batch, i, false).runs, batch)[1];
-    for (const step of [-1, 1])
-      for (let i = place + step; i >= 0 && i < lengths.length; i += step)
-        if (of(i) !== now.k) {
-          lengthFlip(step > 0, (lengths[i] + lengths[i - step]) / 2, of(i));
-          break;
-        }
-  }
-  const next = now.ranges.find((one) => batch < one.first && one.k !== now.k);
-  if (next) found.push({ what: "batch", above: true, value: next.first - 1, k: next.k });
-  return found;
+/** What would change the K of the record: [what, value, K]. */
+function flips({ outcome }, ranges) {
+  const { batch, k, below_length, below_k, off_length, above_length, above_k } = outcome, next = ranges.find((one) => batch < one.first && one.k !== k);
+  const lengths = [["<", below_length, below_k], ["<", off_length, 0], [">", above_length, above_k]].filter(([, value]) => value !== null);
+  return [...lengths.map(([sign, value, to]) => [`Accepted length ${sign}`, value.toFixed(2), to]), ...(next ? [["Batch >", whole(next.first - 1), next.k]] : [])];
 }
 
 /** Zones [kind, last batch] of a configuration; none where the user's own speedups decide. */
