@@ -343,7 +343,7 @@ def test_another_engine_changes_numbers_and_command_together(page: Any, app_url:
     copy = page.get_by_role("button", name="Copy", exact=True)
     stood = copy.bounding_box()
     page.locator("summary", has_text="remark").click()
-    page.locator("details:not(.every) p").first.wait_for()
+    page.locator("aside > details p").first.wait_for()
     assert copy.bounding_box() == stood, "remarks open below and move nothing"
     rates = page.locator(".every tbody tr").nth(1).text_content()
     page.get_by_role("radio", name="SGLang").or_(

@@ -59,7 +59,7 @@ PHRASES = (
     Phrase(
         "cause",
         "few",
-        "Loading experts takes {experts_time:pct} of a step here; the rest is paid once a round.",
+        "Loading experts takes {experts_time:pct} of a step; the rest is paid once a round.",
     ),
     Phrase(
         "cause",
@@ -154,8 +154,7 @@ PHRASES = (
     Phrase(
         "other_gained",
         "fits other_drafter",
-        "{other_drafter} gained more in {other_n:runs} of this setup: "
-        "{other_low:x2}–{other_high:x}.",
+        "{other_n:runs} with {other_drafter} gained more: {other_low:x2}–{other_high:x}.",
     ),
     Phrase("length_range", "undrafted", ""),
     Phrase(

@@ -63,7 +63,7 @@ function build(root) {
   v.launch = node("section", "launch");
   v.memory = node("span", {});
   v.uncounted = node("p", {});
-  v.counts = node("details", {}, node("summary", {}, "What is not counted"), v.uncounted);
+  v.counts = node("details", {}, node("summary", {}, "Not counted"), v.uncounted);
   v.every = node("details", { class: "every", ontoggle: () => { if (v.m) drawn_again(v); } });
   v.table = node("div", {});
   v.limit = node("p", "limit");
