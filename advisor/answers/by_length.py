@@ -74,7 +74,7 @@ class AtLength:
         return np.where(switches, k_running_at(ranges, batches), best)
 
     def k(self, batch: int) -> int:
-        """`served` at one batch, of the last beyond them."""
+        """K of `served` at one batch, that of the last batch beyond them."""
         return int(self.served[min(batch, len(self.served)) - 1])
 
 

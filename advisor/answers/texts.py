@@ -93,8 +93,8 @@ def _on_text(advice: Advice, curve_id: str, task: Task | None, k: int) -> OnText
 
 
 def length_of_runs(advice: Advice, runs: Sequence[PublishedRun]) -> float | None:
-    """Accepted length at `stated_k` with which half of some published runs of the setup gain more
-    than predicted. None below LEAST_RUNS. [tokens]
+    """Accepted length at `stated_k` with which half of some runs gain more than predicted. None
+    below LEAST_RUNS. [tokens]
 
     A speedup is proportional to the length at its K; lengths are carried between K as a number of
     the user's own is, so that the result, once chosen, tells itself.

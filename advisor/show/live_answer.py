@@ -165,7 +165,7 @@ def setup_name(scenario: Scenario, fields: Sequence[str] = _IN_A_NAME) -> str:
 
 
 def difference_name(base: Scenario, other: Scenario) -> str:
-    """A setup by what differs from another, whatever the batch; its whole name where nothing
+    """A setup by what differs from another, whatever the batch. Its whole name where nothing
     does."""
     fields = dict.fromkeys(differing((base, other)))
     follows = {"batch_size"}

@@ -94,7 +94,7 @@ def test_rows_follow_the_handle_before_the_server_is_asked(page: Any, app_url: s
     assert "batch_size=64" not in page.url
     at_64 = advise(pinned.model_copy(update={"batch_size": 64})).recommendation
     assert figures(page)[1][1:3] == [str(at_64.n_draft), f"{at_64.speedup.value:.2f}×"]
-    assert page.get_by_role("columnheader", name="At batch 64").is_visible()
+    assert page.get_by_role("columnheader", name=re.compile("64")).is_visible()
 
 
 def test_a_bad_pin_of_a_link_is_named_and_left_out_alone(page: Any, app_url: str) -> None:

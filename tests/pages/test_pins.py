@@ -10,6 +10,7 @@ from advisor.answers.advice import advise
 from advisor.answers.by_length import at_length, length_now
 from advisor.predict.scenario import Scenario
 from advisor.show.live_answer import difference_name, live_answer
+from advisor.show.phrases.answer import PIN
 from advisor.ui.pins import MOST, pin_of, read_pins, setup_of
 from tests.own_model import CONFIG_JSON
 from tests.pages.app_page import live, opened
@@ -83,6 +84,6 @@ def test_a_pin_serves_at_each_batch_what_an_answer_for_it_serves(engine: str) ->
 def test_what_is_the_user_s_own_is_not_pinned() -> None:
     own = other(model_id="own-tiny", model_config_json=CONFIG_JSON)
     private = live(opened(**dict(parse_qsl(own.to_query()))))
-    assert private["unpinnable"] == "A setup with your own documents or runs cannot be pinned."
+    assert private["unpinnable"] == PIN.say("refused", {"private": True})
     pinned = opened(**dict(parse_qsl(GPT_OSS.to_query())), pins=pin_of(GPT_OSS))
-    assert live(pinned)["unpinnable"] == "This setup is pinned."
+    assert live(pinned)["unpinnable"] == PIN.say("refused", {"private": False, "again": True})

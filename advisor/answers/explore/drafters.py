@@ -69,7 +69,10 @@ class DrafterRow:
 
     @property
     def rank(self) -> tuple[bool, bool, float]:
-        """Sorts what is measured before what is borrowed, each by gain; what has none is last."""
+        """Key that sorts measured before borrowed rows, each by gain.
+
+        Rows without figures come last.
+        """
         speedup = 0.0 if self.figures is None else self.figures.speedup
         return self.figures is None, not self.is_measured, -speedup
 

@@ -138,8 +138,10 @@ def _facts(row: DrafterRow, memory: MemoryFit, batch: int) -> dict[str, Any]:
 
 
 def drafters_side_by_side(rows: Sequence[DrafterRow], scenario: Scenario) -> dict[str, Any]:
-    """What the page shows of `drafters_beside`, as plain values for JSON: of a row what its button
-    sets, and its cells as (text, second line)."""
+    """The page's table of `drafters_beside`, as plain values for JSON.
+
+    A row has what its button sets, and cells as (text, second line).
+    """
     able = [row for row in rows if row.memory is not None]
     unpriced = [drafter_name(row.drafter) for row in able if row.figures is None]
     page_rows = []
