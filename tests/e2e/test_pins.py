@@ -242,6 +242,20 @@ def test_what_memory_leaves_out_is_said_on_request(page: Any, app_url: str) -> N
     assert note.is_visible()
 
 
+def test_an_answer_that_is_late_says_so(page: Any, app_url: str) -> None:
+    opened(page, app_url)
+    after = "one => getComputedStyle(one, '::after').content"
+    heading = page.locator(".launch h2")
+    assert heading.evaluate(after) == "none"
+    page.locator("#batch").evaluate(
+        "slider => { slider.value = 7; slider.dispatchEvent(new Event('input')); }"
+    )
+    assert "updating" in heading.evaluate(after), "the command is of another batch"
+    page.locator("#batch").dispatch_event("change")
+    page.locator(".launch.stale").wait_for(state="hidden")
+    assert heading.evaluate(after) == "none"
+
+
 def test_print_has_answer_picture_and_pins_without_controls(page: Any, app_url: str) -> None:
     opened(page, app_url, pins=pins_of(GPT_OSS.model_copy(update={"engine": "sglang"})))
     page.emulate_media(media="print")
@@ -350,7 +364,8 @@ def test_one_k_in_headline_command_table_and_strip(page: Any, app_url: str, mode
             parts = [part.split(",") for part in table[1].strip("[]").split("],[")]
             (served,) = (int(c) for a, b, c in parts if int(a) <= batch <= int(b))
             assert served == marked, where
-        elif fixed := re.search(r"(?:num_speculative_tokens\":|num-steps )(\d+)", command):
-            assert int(fixed[1]) == marked, where
+        elif steps := re.findall(r'"(\d+)": {"candidate_steps": \[(\d+)\]', command):
+            assert [int(k) for first, k in steps if int(first) <= batch][-1] == marked, where
         else:
-            assert "candidate_steps" in command, where
+            (fixed,) = re.findall(r'(?:num_speculative_tokens":|num-steps )(\d+)', command)
+            assert int(fixed) == marked, where
