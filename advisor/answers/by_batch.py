@@ -362,14 +362,7 @@ def ranges_to_serve(
     """
     gain = gain_over_doublings(ranges, values)  # as the sentence has it
     enough = not switches or one_k_is_enough(ranges, gain, n_draft)
-    return served_ranges(ranges, values, batch_size, n_draft, enough)
-
-
-def served_ranges(
-    ranges: tuple[KRange, ...], values: KValues, batch_size: int, n_draft: int, one_is_enough: bool
-) -> tuple[KRange, ...]:
-    """Ranges of `ranges_to_serve` where it is known whether one K is enough."""
-    if follows_schedule(ranges, batch_size, n_draft, one_is_enough):
+    if follows_schedule(ranges, batch_size, n_draft, enough):
         return ranges
     return static_ranges(values, n_draft, ranges[-1].batch_end)
 

@@ -22,7 +22,7 @@ from advisor.answers.best_k import (
     k_running_at,
     last_batch,
 )
-from advisor.answers.by_batch import ranges_to_serve, served_ranges, table_of
+from advisor.answers.by_batch import follows_schedule, ranges_to_serve, table_of
 from advisor.answers.schedule import KValues, WholeBatches, one_k_is_enough, values_of
 from advisor.answers.summary import stated_k
 from advisor.physics.acceptance import parse_acceptance
@@ -60,11 +60,20 @@ class AtLength:
     @cached_property
     def enough(self) -> NDArray[np.bool_]:
         """Whether each K would be served at every batch, were it the best one, [nK]."""
-        return np.array([self._is_enough(k) for k in self.curve.drafts.tolist()])
-
-    def _is_enough(self, k: int) -> bool:
+        table = self.table
         fixed = self.advice.decided.fixed_k is not None
-        return fixed or one_k_is_enough(self.table.ranges, self.table.gain, k)
+        drafts = self.curve.drafts.tolist()
+        return np.array([fixed or one_k_is_enough(table.ranges, table.gain, k) for k in drafts])
+
+    @cached_property
+    def served(self) -> IntArray:
+        """K that the configuration for each whole batch runs at that batch, [n]. [-]"""
+        best = self.table.best
+        ranges = self.table.ranges
+        batches = np.arange(1, len(best) + 1)
+        enough = self.enough[np.searchsorted(self.curve.drafts, best)]
+        switches = follows_schedule(ranges, batches, best, enough)
+        return np.where(switches, k_running_at(ranges, batches), best)
 
     def to_serve(self, batch: int) -> tuple[KRange, ...]:
         """Ranges of the configuration for a batch."""
@@ -73,14 +82,8 @@ class AtLength:
         return ranges_to_serve(self.table.ranges, self.values, batch, best, switches)
 
     def k(self, batch: int) -> int:
-        """K that the configuration for a batch runs at that batch."""
-        best = int(self.table.best[min(batch, len(self.table.best)) - 1])
-        # No drafts where none is best at the batch itself, whatever the schedule.
-        if best == 0:
-            return 0
-        ranges = self.table.ranges
-        served = served_ranges(ranges, self.values, batch, best, self._is_enough(best))
-        return int(k_running_at(served, batch))
+        """K of `served` at one batch, that of the last batch beyond them."""
+        return int(self.served[min(batch, len(self.served)) - 1])
 
 
 @lru_cache(maxsize=4096)

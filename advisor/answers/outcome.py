@@ -43,6 +43,7 @@ from advisor.answers.summary import (
     stated_k,
     stored_curve,
 )
+from advisor.answers.texts import length_of_runs
 from advisor.answers.zones import zone_at, zones
 from advisor.catalog.engines import engine_of
 from advisor.catalog.hardware import drafter_name
@@ -213,6 +214,9 @@ class Outcome(AdaptiveGain):
     """Those whose prompts were random tokens."""
     published_silent: int
     """Those that do not state their accepted length."""
+    runs_length: float | None
+    """Accepted length that these runs tell (`texts.length_of_runs`). None where that is unknown.
+    [tokens]"""
     published_low: float | None
     published_high: float | None
     published_batch_low: float | None
@@ -283,6 +287,7 @@ FLAGS: Flags = {
     "filled": ("full_speedup", "known", None),
     "adaptive": ("adaptive_high", ">=", MIN_GAIN),
     "cancels": ("cancels_from", "known", None),
+    "drafts_full": ("drafts_to", "==", "largest"),
     "weights_fill": ("weights_fill", "==", True),
     "wider": ("wider_gpus", "known", None),
     "undrafted": ("n_k", "==", 1),
@@ -331,6 +336,7 @@ FLAGS: Flags = {
     "all_below": ("published_below", "==", "published_n"),
     "some_above": ("published_above", ">", 0),
     "random": ("published_random", "==", "published_n"),
+    "tell_length": ("runs_length", "known", None),
     "mostly_below": ("published_below", ">", "published_half"),
     "few": ("zone", "==", "few"),
     "new": ("zone", "==", "new"),
@@ -465,8 +471,9 @@ def outcome_of(
         "half_width_after": None if widths is None else widths[1],
         "own_rows": OWN_ROWS,
     }
-    lengths = {} if follows_own else _flip_facts(advice)
-    drafts = k and batch <= advice.setup.memory.largest_batch
+    fits = batch <= advice.setup.memory.largest_batch
+    lengths = _flip_facts(advice) if fits and not follows_own else {}
+    drafts = k and fits
     adaptive = adaptive_gain(advice.setup, advice.curve) if drafts else AdaptiveGain()
     return Outcome(
         **draft,
@@ -670,6 +677,7 @@ def _published_facts(advice: Advice) -> dict[str, Any]:
         "published_below": sides.count(-1),
         "published_above": sides.count(1),
         "published_random": sum(run.random_tokens for run in runs),
+        "runs_length": length_of_runs(advice, runs) if len(advice.drafts) > 1 else None,
         "published_silent": sum(bool(np.isnan(run.accepted_length)) for run in runs),
         **_ends("published", runs),
         "published_batch_low": min((run.batch_size for run in runs), default=None),

@@ -3,22 +3,27 @@ from published speedups."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from advisor.answers.advice import Advice, beside_run
+from advisor.answers.advice import Advice
+from advisor.answers.best_k import interpolate_batches
 from advisor.answers.by_length import SHORTEST, length_now
+from advisor.answers.by_length import carried as carried_to
 from advisor.answers.summary import stated_k
 from advisor.catalog.task_transfer import TASKS, Task, carried, curve_on_task, task_of
-from advisor.measured.published import published_ids, runs_beside
+from advisor.measured.published import PublishedRun, published_ids, runs_beside
 from advisor.physics.acceptance import acceptance_curve, load_acceptance_curve, parse_acceptance
 from advisor.predict.scenario import nearest_acceptance
 
 Origin = Literal["measured", "carried", "published"]
 LEAST_RUNS = 3
 """Published runs on random tokens from which on a length is read back. Own choice. [-]"""
+_LENGTH_ERROR = 0.001
+"""A length of published runs is located to this. [tokens]"""
 _SAME_LENGTH = 1e-6
 """Accepted lengths nearer to each other are the same. [tokens]"""
 
@@ -87,15 +92,39 @@ def _on_text(advice: Advice, curve_id: str, task: Task | None, k: int) -> OnText
     return OnText(task, curve_id, length, origin, _is_chosen(advice, curve_id, task, length))
 
 
-def _on_random_tokens(advice: Advice, k: int) -> OnText | None:
-    """Today's length times the median of published over predicted speedups, since a speedup is
-    proportional to it. None below LEAST_RUNS."""
-    runs = runs_beside(advice.scenario, advice.setup.placement.gpus)
-    predicted = [(run, beside_run(advice.curve, run)) for run in runs if run.random_tokens]
-    ratios = [run.speedup / beside.speedup for run, beside in predicted if beside is not None]
-    if len(ratios) < LEAST_RUNS:
+def length_of_runs(advice: Advice, runs: Sequence[PublishedRun]) -> float | None:
+    """Accepted length at `stated_k` with which half of some runs gain more than predicted. None
+    below LEAST_RUNS. [tokens]
+
+    A speedup is proportional to the length at its K; lengths are carried between K as a number of
+    the user's own is, so that the result, once chosen, tells itself.
+    """
+    curve = advice.curve
+    k = stated_k(advice)
+    longest = int(curve.drafts[-1])
+    at = np.clip([run.batch_size for run in runs], curve.batches[0], curve.batches[-1])
+    per_token = interpolate_batches(curve.batches, curve.speedup, at) / curve.accepted_length
+    run_drafts = np.array([run.n_draft for run in runs], float)[:, None]
+    comparable = np.isnan(run_drafts) | (run_drafts == curve.drafts)
+    if np.count_nonzero(comparable.any(axis=1)) < LEAST_RUNS:
         return None
-    length = round(float(np.clip(length_now(advice) * np.median(ratios), SHORTEST, k + 1.0)), 2)
-    acceptance = f"{length:.2f}@{k}"
+    per_token = np.where(comparable, per_token, np.nan)[comparable.any(axis=1)]
+    speedup = np.array([run.speedup for run in runs])[comparable.any(axis=1)]
+    low = SHORTEST
+    high = k + 1.0
+    while high - low > _LENGTH_ERROR:
+        length = (low + high) / 2.0
+        predicted = np.nanmax(per_token * carried_to(length, k, longest)[curve.drafts], axis=1)
+        low, high = (length, high) if np.median(speedup / predicted) > 1.0 else (low, length)
+    return round(high, 2)
+
+
+def _on_random_tokens(advice: Advice, k: int) -> OnText | None:
+    """None where too few published runs are on random tokens."""
+    runs = runs_beside(advice.scenario, advice.setup.placement.gpus)
+    length = length_of_runs(advice, [run for run in runs if run.random_tokens])
+    if length is None:
+        return None
+    acceptance = f"{length:g}@{k}"
     is_chosen = _is_chosen(advice, acceptance, None, length)
     return OnText(None, acceptance, length, "published", is_chosen)

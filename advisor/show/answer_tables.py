@@ -59,7 +59,7 @@ def answer_tables(
         "accepted": accepted if k else None,
         "now_at": now,
         "factor": factors,
-        "own_served": _runs(own_drafts(advice, own)) if own else None,
+        "own_served": last_and_k(own_drafts(advice, own)) if own else None,
         **columns,
         "k_zones": _k_zones(advice, loading),
         "best_share": _bytes(np.array(columns["best_share"])),
@@ -71,8 +71,8 @@ def answer_tables(
 def _at(answer: AtLength, loading: Loading) -> dict[str, Any]:
     """What the tables have at one accepted length."""
     cases = {
-        "best": _runs(answer.table.best),
-        "schedule": _schedule_runs(answer.table.ranges),
+        "best": last_and_k(answer.table.best),
+        "schedule": _schedulelast_and_k(answer.table.ranges),
         "enough": answer.enough.astype(int).tolist(),
         "zones": _zones(answer, loading),
     }
@@ -107,7 +107,7 @@ def _digits(values: Array) -> list[float]:
     return [float(f"{value:.7g}") for value in values.tolist()]
 
 
-def _runs(drafts: IntArray) -> list[list[int]]:
+def last_and_k(drafts: IntArray) -> list[list[int]]:
     """K at batches 1 to n as [last batch, K] of each run."""
     runs = []
     last = 0
@@ -117,7 +117,7 @@ def _runs(drafts: IntArray) -> list[list[int]]:
     return runs
 
 
-def _schedule_runs(ranges: tuple[KRange, ...]) -> list[list[int]]:
+def _schedulelast_and_k(ranges: tuple[KRange, ...]) -> list[list[int]]:
     """K by batch as [last batch, K of one server, whether that is K by batch's own, above 0]."""
     return [
         [part.batch_end, part.k_running, int(part.n_draft > 0 and part.k_running == part.n_draft)]

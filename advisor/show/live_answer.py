@@ -7,7 +7,8 @@ The browser looks cases up and interpolates numbers (show/answer_tables.py); it 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,27 +16,32 @@ import numpy as np
 
 from advisor.answers.advice import Advice
 from advisor.answers.best_k import last_batch
+from advisor.answers.by_length import at_length, length_now
 from advisor.answers.engines.config import EngineExport, one_option_a_line
 from advisor.answers.experts_loaded import Loading
 from advisor.answers.outcome import FLAGS, Outcome, outcome_of
 from advisor.answers.own_gap import own_schedule
 from advisor.answers.texts import on_texts
 from advisor.catalog.engines import engine_of
-from advisor.catalog.hardware import drafter_name, hardware_name
+from advisor.catalog.hardware import drafter_name, hardware_called, hardware_name, model_name
 from advisor.measured.published import published_ids, published_runs
 from advisor.physics import laws
+from advisor.physics.acceptance import acceptance_curve
 from advisor.physics.components import GROUPS
 from advisor.physics.draft import drafter_ids
 from advisor.physics.memory import GIB
-from advisor.predict.curve import curve_for
+from advisor.predict.curve import curve_for, curve_rows
+from advisor.predict.scenario import Scenario
+from advisor.predict.scenario_fields import FIELDS
 from advisor.predict.spend import price_of
 from advisor.prediction import AdvisorError, Array
-from advisor.show.answer_tables import answer_tables
-from advisor.show.phrases.answer import BOOK, PHRASES, TEXT_NAMES, TEXT_ORIGIN, ZONE_NAMES
+from advisor.show.answer_tables import answer_tables, last_and_k
+from advisor.show.phrases.answer import BOOK, PHRASES, RUNS, TEXT_NAMES, TEXT_ORIGIN, ZONE_NAMES
 from advisor.show.phrases.notes import note_text, note_texts
 from advisor.show.phrases.schedule import COMMAND
 from advisor.show.words.answer import TO_FILL, engine_setup
-from advisor.text import printable
+from advisor.show.words.compare import differing, setting_text
+from advisor.text import counted, csv_text, printable
 
 if TYPE_CHECKING:  # an answer without runs of the user's own needs no pandas
     import pandas as pd
@@ -45,17 +51,20 @@ _GROWS = 1e-3
 
 
 def live_answer(
-    advice: Advice, own: pd.DataFrame | None = None, usd_per_hour: float | None = None
+    advice: Advice,
+    own: pd.DataFrame | None = None,
+    usd_per_hour: float | None = None,
+    pins: Sequence[Advice] = (),
 ) -> dict[str, Any]:
     """Everything that the live answer draws, as plain values for JSON.
 
     own : the user's measured speedups: batch_size, n_draft, speedup, drafter, source, decides.
-    usd_per_hour : the user's price of a GPU. None: the profile's. [USD/h]
+    usd_per_hour : the user's price of this GPU. None: the profile's. [USD/h]
+    pins : answers of the setups that stand beside this one.
     """
     curve = advice.curve
     setup = advice.setup
     scenario = advice.scenario
-    price = price_of(setup.hardware, usd_per_hour)
     schedule = own_schedule(own)
     own_rows = () if own is None else own.astype({"n_draft": float}).itertuples()
     points = _points(own_rows, "")
@@ -67,18 +76,12 @@ def live_answer(
     axes = {
         "key": scenario.hash,
         "batch": scenario.batch_size,
-        "batches": curve.batches.astype(int).tolist(),
-        "last": last_batch(setup, curve),
-        "largest": setup.memory.largest_batch,
-        "drafts": curve.drafts.tolist(),
         "k": advice.curve_k,
+        "name": setup_name(scenario),
     }
-    curves = {
-        "speedup": rounded(curve.speedup),
+    curves = _curves(advice, usd_per_hour) | {
         "low": rounded(curve.low),
         "high": rounded(curve.high),
-        "tpot_ms": rounded(curve.tpot_s * 1e3),
-        "rate": rounded(curve.tokens_per_s_per_gpu),
     }
     experts = {
         "loaded": rounded(loading.share) if setup.architecture.moe else None,
@@ -89,10 +92,10 @@ def live_answer(
     limits = {
         "needed_gib": [setup.memory.total_bytes(batch) / GIB for batch in (0, 1)],
         "limit_ms": scenario.max_tpot_ms,
-        "usd_per_hour": None if price is None else price.usd_per_hour,
-        "price": "" if price is None else price.short,
     }
     remarks = BOOK.says(("adaptive",), outcome.facts)
+    fits = setup.memory.largest_batch or curve.batches[-1]
+    rows = [row for row in curve_rows(curve) if row["batch_size"] <= fits]
     measurements = {
         "published": _points(published, scenario.drafter_id),
         "own": points,
@@ -100,10 +103,81 @@ def live_answer(
         "command": launch(advice, outcome),
         "wider": _wider(advice, outcome),
         "warnings": [*map(printable, note_texts(advice.notes)), *remarks],
+        "csv": csv_text(_CSV, rows),
+        "pins": [_pinned(pin, scenario, usd_per_hour) for pin in pins],
     }
     phrases = {"phrases": PAGE_PHRASES, "flags": FLAGS, "zone_names": ZONE_NAMES}
     book = {"outcome": outcome.facts} | phrases
     return axes | curves | experts | tables | limits | measurements | book
+
+
+_CSV = (
+    *("batch_size", "n_draft", "speedup", "speedup_low", "speedup_high"),
+    *("tpot_ms", "tokens_per_s_per_gpu"),
+)
+
+
+def _curves(advice: Advice, usd_per_hour: float | None) -> dict[str, Any]:
+    """Figures by batch and K, [nB][nK], their axes, and the price of a GPU. [USD/h]"""
+    curve = advice.curve
+    price = price_of(advice.setup.hardware, usd_per_hour)
+    return {
+        "batches": curve.batches.astype(int).tolist(),
+        "last": last_batch(advice.setup, curve),
+        "largest": advice.setup.memory.largest_batch,
+        "drafts": curve.drafts.tolist(),
+        "speedup": rounded(curve.speedup),
+        "tpot_ms": rounded(curve.tpot_s * 1e3),
+        "rate": rounded(curve.tokens_per_s_per_gpu),
+        "usd_per_hour": None if price is None else price.usd_per_hour,
+        "price": "" if price is None else price.short,
+    }
+
+
+def _pinned(pin: Advice, base: Scenario, usd_per_hour: float | None) -> dict[str, Any]:
+    """A setup beside that of `base`: its name, figures and the K that it serves at each batch."""
+    is_same_gpu = pin.scenario.hardware_id == base.hardware_id
+    served = at_length(pin, length_now(pin)).served
+    pin.at_lengths.clear()
+    return _curves(pin, usd_per_hour if is_same_gpu else None) | {
+        "name": difference_name(base, pin.scenario),
+        "served": last_and_k(served),
+    }
+
+
+_CALLED: Mapping[str, Callable[[Any], str]] = {
+    "model_id": model_name,
+    "hardware_id": hardware_called,
+    "n_gpus": lambda value: counted(value, "GPU"),
+    "engine": lambda value: engine_label(value),
+    "drafter_id": drafter_name,
+    "acceptance": "accepted {}".format,
+}
+"""Settings that go by other words in the name of a setup than elsewhere."""
+_IN_A_NAME = ("model_id", "hardware_id", "engine", "drafter_id", "context_tokens")
+
+
+def setup_name(scenario: Scenario, fields: Sequence[str] = _IN_A_NAME) -> str:
+    """A setup by some of its settings."""
+    pieces = (
+        _CALLED[field](getattr(scenario, field))
+        if field in _CALLED
+        else FIELDS[field].in_a_name(setting_text(scenario, field))
+        for field in fields
+    )
+    return " · ".join(map(printable, pieces))
+
+
+def difference_name(base: Scenario, other: Scenario) -> str:
+    """A setup by what differs from another, whatever the batch. Its whole name where nothing
+    does."""
+    fields = dict.fromkeys(differing((base, other)))
+    follows = {"batch_size"}
+    if other.n_gpus == other.tensor_parallel and "n_gpus" in fields:
+        follows.add("tensor_parallel")
+    if fields.keys() & {"model_id", "drafter_id"} and acceptance_curve(other.acceptance):
+        follows.add("acceptance")
+    return setup_name(other, [name for name in fields if name not in follows] or _IN_A_NAME)
 
 
 def rounded(values: Array) -> Any:
@@ -138,19 +212,25 @@ def dense_twin(advice: Advice) -> list[float] | None:
 
 def _points(speedups: Iterable[Any], drafter_id: str) -> list[list[Any]]:
     """Measured speedups as [batch, K or None, speedup, whether of this drafter, source, whether of
-    random tokens, name of the drafter]."""
-    return [
-        [
-            float(row.batch_size),
-            None if math.isnan(row.n_draft) else int(row.n_draft),
-            float(row.speedup),
-            not drafter_id or row.drafter == drafter_id,
-            printable(str(row.source)),
-            bool(getattr(row, "random_tokens", False)),
-            _drafter_called(str(row.drafter)),
-        ]
-        for row in speedups
-    ]
+    random tokens, color, name of its group]; those without a drafter's id are the user's."""
+    runs = [_run(row, drafter_id) for row in speedups]
+    of_group = Counter(group for *_, group in runs)
+    return [[*run, f"{group} ({of_group[group]})"] for *run, group in runs]
+
+
+def _run(row: Any, drafter_id: str) -> list[Any]:
+    is_same = row.drafter == drafter_id
+    is_random = bool(getattr(row, "random_tokens", False))
+    facts = {
+        "own": not drafter_id,
+        "random": is_random,
+        "drafter": _drafter_called(str(row.drafter)),
+    }
+    color = "own" if not drafter_id else "published" if is_same else "other"
+    k = None if math.isnan(row.n_draft) else int(row.n_draft)
+    source = printable(str(row.source))
+    run = [float(row.batch_size), k, float(row.speedup), color == "published", source, is_random]
+    return [*run, color, RUNS.say("group", facts)]
 
 
 def _texts(advice: Advice) -> list[dict[str, Any]]:
@@ -224,7 +304,8 @@ def _command_facts(advice: Advice, outcome: Outcome, engine_launch: EngineExport
 
 PAGE_SLOTS = (
     *("headline", "cause", "range", "time", "slow", "alternative", "memory", "admit"),
-    *("amber", "published", "other_gained", "pool_line"),
+    *("amber", "published", "other_gained", "pool_cancels", "pool_line", "uncounted"),
+    "pool_basis",
     *("memory_need", "memory_fix", "launch"),
 )
 """Slots that the browser fills."""

@@ -116,8 +116,8 @@ def attempt(action: Callable[..., T], *arguments: Any) -> tuple[T | None, str]:
         return None, str(error)
 
 
-SERVE_TABS = ("Why", "Explore", "Evidence", "Command check", "Simulate", "Sweep")
-EXPLORE_AS = ("Map", "Table", "K by context", "Compare models", "Drafters")
+SERVE_TABS = ("Why", "Drafters", "Explore", "Evidence", "Command check", "Simulate", "Sweep")
+EXPLORE_AS = ("Map", "Table", "K by context", "Compare models")
 LARGEST_LIMIT = 1e9
 SMALLEST_LIMIT = 1e-3
 _SETTINGS = "_page_settings"
@@ -165,6 +165,7 @@ def _flag(text: str) -> bool:
 _off = PageSetting(False, _flag)
 _limit = PageSetting(None, _number(SMALLEST_LIMIT, LARGEST_LIMIT))
 SETTINGS: Mapping[str, PageSetting] = {
+    "pins": PageSetting("", str),
     "serve_tab": PageSetting(SERVE_TABS[0], _one_of(SERVE_TABS)),
     "explore_as": PageSetting(EXPLORE_AS[0], _one_of(EXPLORE_AS)),
     "explore_across": PageSetting(AXES[0], _one_of(AXES)),

@@ -60,6 +60,7 @@ from advisor.ui.own_data import (
     same,
     sweep_is_for,
 )
+from advisor.ui.pins import read_pins
 from advisor.ui.session import SETTINGS, Kept, folded_key, restore, take_typed
 from advisor.ui.session import take as read_settings
 from advisor.ui.session import values as values_of_pages
@@ -457,6 +458,12 @@ def _take(link: Mapping[str, str], opened: bool) -> None:
     notes += [
         f"The link asks for {name} = {_short(text)}, which is not possible here; it was ignored."
         for name, text in read_settings(texts).items()
+    ]
+    pins, refused_pins = read_pins(st.session_state["pins"])
+    st.session_state["pins"] = "!".join(pins)
+    notes += [
+        f"The link pins {_short(pin)}, which is no setup here or one too many; it was left out."
+        for pin in refused_pins
     ]
     if opened and texts and "acceptance" not in texts:
         now = st.session_state

@@ -9,7 +9,9 @@ from advisor.answers.advice import advise
 from advisor.answers.explore.drafters import DRAFTERS, drafters_beside, known_length
 from advisor.answers.outcome import outcome_of
 from advisor.measured.published import published_lengths
-from advisor.physics.acceptance import load_acceptance_curve
+from advisor.physics.acceptance import acceptance_curve, load_acceptance_curve
+from advisor.physics.draft import load_drafter
+from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, build_scenario, nearest_acceptance
 
 GPT_OSS = build_scenario(
@@ -23,7 +25,8 @@ GPT_OSS = build_scenario(
 
 def test_each_drafter_stands_with_its_own_lengths_on_the_same_text() -> None:
     rows = {row.drafter: row for row in drafters_beside(GPT_OSS)}
-    assert next(iter(rows)) == "eagle3"
+    assert [*rows][:2] == ["p-eagle", "eagle3"], "measured with the model, by gain"
+    assert rows["dspark"].figures.speedup > rows["p-eagle"].figures.speedup, "borrowed, so below"
     assert rows.keys() == {*DRAFTERS}
     assert rows["p-eagle"].length.acceptance == "gpt-oss-20b-p-eagle-mt-bench"
     assert rows["p-eagle"].length.known_from == rows["eagle3"].length.known_from == "own"
@@ -130,3 +133,40 @@ def test_lengths_are_the_models_own_then_its_familys(
     model_id: str, drafter_id: str, curve: str
 ) -> None:
     assert nearest_acceptance(model_id, drafter_id) == curve
+
+
+@pytest.mark.parametrize("model_id", ["gpt-oss-20b", "qwen3-32b", "deepseek-v3", "command-a-plus"])
+@pytest.mark.parametrize("drafter_id", ["eagle3", "ngram"])
+def test_no_row_is_priced_by_a_length_of_another_kind_and_measured_ones_stand_first(
+    model_id: str, drafter_id: str
+) -> None:
+    scenario = build_scenario(
+        model_id=model_id,
+        hardware_id="h200-sxm",
+        n_gpus=8,
+        tensor_parallel=8,
+        drafter_id=drafter_id,
+        acceptance="gpt-oss-20b-eagle3-mt-bench",
+    )
+    rows = drafters_beside(scenario)
+    priced = [row for row in rows if row.figures is not None]
+    assert priced == rows[: len(priced)]
+    for row in priced:
+        curve = acceptance_curve(row.length.acceptance)
+        if curve is not None:
+            kinds = {load_drafter(each).kind for each in (curve.drafter_id, row.drafter)}
+            assert len(kinds) == 1, row
+    assert [row.is_measured for row in priced] == sorted(
+        (row.is_measured for row in priced), reverse=True
+    )
+
+
+def test_requests_that_fit_are_those_of_the_memory_model_with_and_without_the_drafter() -> None:
+    outcome = outcome_of(advise(GPT_OSS))
+    with_drafter = load_setup(GPT_OSS).memory
+    without = load_setup(GPT_OSS.model_copy(update={"drafter_id": "none"})).memory
+    assert (outcome.largest, outcome.plain_largest) == (
+        with_drafter.largest_batch,
+        without.largest_batch,
+    )
+    assert outcome.largest < outcome.plain_largest

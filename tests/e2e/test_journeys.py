@@ -191,7 +191,7 @@ def test_the_curve_s_data_downloads_and_the_headline_says_how_it_was_computed(
     open_app(page, f"{app_url}/?{scenario.to_query()}")
     wait_for_answer(page, scenario)
     with page.expect_download() as caught:
-        page.get_by_role("button", name="CSV", exact=True).click()
+        page.get_by_role("link", name="CSV", exact=True).click()
     file = tmp_path / "data.csv"
     caught.value.save_as(file)
     rows = file.read_text(encoding="utf-8").splitlines()

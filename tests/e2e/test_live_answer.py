@@ -97,8 +97,8 @@ def looked_up(tables: Any, data: dict[str, Any], places: list[tuple[int, float]]
     return tables.evaluate(
         """([data, places, slots]) => { const m = unpack(data), book = { phrases: m.phrases, flags: m.flags };
         return places.map(([batch, length]) => { const now = outcome(m, batch, length);
-          const says = Object.fromEntries(slots.map((slot) => [slot, say(book, slot, now.facts)]));
-          return { ...now, says, flips: flips(m, batch, length, now) }; }); }""",  # noqa: E501
+          const says = Object.fromEntries(slots.map((slot) => [slot, say(book, slot, now.facts).replaceAll("*", "")]));
+          return { ...now, says, flips: flips(m, now.ranges) }; }); }""",  # noqa: E501
         [data, places, list(PAGE_SLOTS)],
     )
 
@@ -126,6 +126,8 @@ def served(at: AtLength, batch: int) -> tuple[KRange, ...]:
 
 
 FIGURES = ("k", "best_alone", "tried", "pays_to", "loses_from", "drafts_from", "zone")
+AT_REST = ("borrowed", "admit", "runs_length", "cancels_from")
+"""Facts of the record that the page leaves out at another accepted length."""
 CASE_FACTS = (*FIGURES, "in_limit", "any_in_limit", "switches", "varies", "here_n")
 
 
@@ -145,15 +147,14 @@ def test_on_the_grid_the_page_has_the_facts_and_sentences_of_the_library(
         record = library_at(advice, at, batch, monkeypatch)
         expected = replace(
             record,
-            borrowed=record.borrowed if length == now else None,
-            admit=record.admit if length == now else None,
+            **({} if length == now else dict.fromkeys(AT_REST)),
             accepted_length=length if data["accepted"] else None,
             wider_gpus=data["outcome"]["wider_gpus"] if batch <= data["batch"] else None,
         ).facts
         where = f"batch {batch}, length {length}"
         for name in CASE_FACTS if batch <= data["largest"] else ():
             assert shown["facts"][name] == expected[name], f"{name} at {where}"
-        for slot in PAGE_SLOTS:
+        for slot in {*PAGE_SLOTS} - (set() if batch <= data["largest"] else {"pool_cancels"}):
             assert shown["says"][slot] == BOOK.say(slot, expected), f"{slot} at {where}"
 
 
@@ -205,19 +206,26 @@ def test_off_the_grid_chances_and_speedups_are_near_the_library_s(tables: Any, n
         assert chances[1:] == pytest.approx(unseen_gain(expected)[1:].tolist(), abs=0.025)
 
 
-def test_flips_of_the_page_are_those_of_the_record(tables: Any) -> None:
-    advice = advise(CASES["deepseek on vllm"])
+def test_flips_of_the_page_are_those_of_the_record_and_name_another_k(
+    tables: Any, advice: Advice
+) -> None:
     data = live_answer(advice)
-    (shown,) = looked_up(tables, data, [(data["batch"], data["accepted"]["now"])])
-    flips = {(flip["above"], flip["k"]): flip["value"] for flip in shown["flips"]}
+    now = data["accepted"]["now"] if data["accepted"] else 1.0
+    (shown,) = looked_up(tables, data, [(data["batch"], now)])
     outcome = data["outcome"]
-    assert outcome["below_length"] is not None
-    assert flips[False, outcome["below_k"]] == outcome["below_length"]
-    (moved,) = looked_up(tables, data, [(64, data["accepted"]["now"])])
-    for flip in moved["flips"]:
-        if flip["what"] == "length":
-            away = 0.051 if flip["above"] else -0.051  # half of what two lengths are apart
-            assert at_length(advice, flip["value"] + away).k(64) == flip["k"]
+    lengths = [
+        (f"Accepted length {sign}", f"{outcome[f'{name}_length']:.2f}", k)
+        for sign, name, k in (
+            ("<", "below", outcome["below_k"]),
+            ("<", "off", 0),
+            (">", "above", outcome["above_k"]),
+        )
+        if outcome[f"{name}_length"] is not None
+    ]
+    later = [part for part in outcome["served"] if part[0] > data["batch"]]
+    batches = [("Batch >", f"{first - 1:,}", k) for first, _, k in later if k != outcome["k"]][:1]
+    assert [tuple(flip) for flip in shown["flips"]] == lengths + batches
+    assert outcome["k"] not in [k for *_, k in shown["flips"]]
 
 
 def test_own_runs_decide_at_today_s_length_alone(tables: Any) -> None:
@@ -266,7 +274,7 @@ def test_the_browser_prints_and_says_as_the_library_does(tables: Any) -> None:
     records = [record.facts for record in outcomes().values()]
     says = tables.evaluate(
         """([book, records, slots]) => records.map((facts) => slots.map((slot) =>
-        say(book, slot, facts)))""",
+        say(book, slot, facts).replaceAll("*", "")))""",
         [book, records, list(PAGE_SLOTS)],
     )
     assert says == [[BOOK.say(slot, facts) for slot in PAGE_SLOTS] for facts in records]
@@ -327,15 +335,15 @@ def test_another_engine_changes_numbers_and_command_together(page: Any, app_url:
     copy = page.get_by_role("button", name="Copy", exact=True)
     stood = copy.bounding_box()
     page.locator("summary", has_text="remark").click()
-    page.locator("details:not(.every) p").first.wait_for()
+    page.locator("aside > details p").first.wait_for()
     assert copy.bounding_box() == stood, "remarks open below and move nothing"
-    rates = page.locator(".live tbody tr").nth(1).text_content()
+    rates = page.locator(".every tbody tr").nth(1).text_content()
     page.get_by_role("radio", name="SGLang").or_(
         page.get_by_text("SGLang", exact=True)
     ).first.click()
     page.get_by_role("heading", name="Launch on SGLang").wait_for()
     assert "sglang.launch_server" in page.locator(".launch pre").inner_text()
-    assert page.locator(".live tbody tr").nth(1).text_content() != rates
+    assert page.locator(".every tbody tr").nth(1).text_content() != rates
 
 
 def test_what_does_not_fit_has_no_figures_beside_it(page: Any, app_url: str) -> None:
@@ -358,7 +366,7 @@ def test_a_row_pins_its_k_and_an_axis_changes_the_picture(page: Any, app_url: st
     assert lines.count() >= few + 8, "a line for each K while the table is open"
     page.get_by_text("Tokens/s/GPU", exact=True).click()
     page.locator('.plot svg[aria-label^="Tokens per second and GPU"]').wait_for()
-    assert "At batch 16" in page.locator(".plot svg").first.get_attribute("aria-label")
+    assert "at batch 16" in page.locator(".plot svg").first.get_attribute("aria-label")
 
 
 EIGHT = (
@@ -483,7 +491,7 @@ def test_the_chart_s_csv_ends_where_memory_does(page: Any, app_url: str) -> None
     scenario = Scenario(**DEEPSEEK, acceptance="2.4@3", batch_size=32)
     opened(page, app_url, scenario.to_query())
     with page.expect_download() as found:
-        page.locator(".live .legend button").click()
+        page.get_by_role("link", name="CSV", exact=True).click()
     lines = Path(found.value.path()).read_text(encoding="utf-8").split()[1:]
     curve = advise(scenario).curve
     largest = advise(scenario).setup.memory.largest_batch

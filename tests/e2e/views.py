@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
+from urllib.parse import quote
 
 from tests.e2e.app_server import wait_until_drawn
 from tests.measured.refit_synthetic import benchmark_csv
 
 SCENARIO = "acceptance=2.4%403"
+PINS = "!".join(
+    f"model_id=gpt-oss-20b~hardware_id=b200-sxm~acceptance=2.4%403~engine={engine}"
+    for engine in ("vllm", "sglang", "trtllm")
+)
+"""Pinned setups of an address."""
 CHART = ".js-plotly-plot .main-svg"
 ANSWER = ".live h1"
 DROP = "Drop anything"
@@ -26,6 +32,8 @@ PAGES: Mapping[str, tuple[str, str]] = {
 }
 """Page name: path of its address, and what is on it once it is drawn."""
 TABS: Mapping[str, tuple[str, str]] = {
+    "serve-drafters": ("serve", "serve_tab=Drafters"),
+    "serve-pins": ("serve", f"pins={quote(PINS)}"),
     "serve-explore": ("serve", "serve_tab=Explore"),
     "serve-compare-models": ("serve", "serve_tab=Explore&explore_as=Compare+models"),
     "serve-evidence": ("serve", "serve_tab=Evidence"),

@@ -92,6 +92,7 @@ BASE = Outcome(
     published_above=0,
     published_random=0,
     published_silent=0,
+    runs_length=None,
     published_low=None,
     published_high=None,
     published_batch_low=None,
@@ -220,7 +221,8 @@ STATES: dict[str, dict[str, Any]] = {
     "a length within those published": _LENGTHS | {"length_place": 0},
     "a length above the only published": _LENGTHS | {"length_place": 1, "length_n": 1},
     "published": _RUNS,
-    "published, all below, random tokens": _RUNS | {"published_below": 14, "published_random": 14},
+    "published, all below, random tokens": _RUNS
+    | {"published_below": 14, "published_random": 14, "runs_length": 1.6},
     "published, some below, random tokens": _RUNS | {"published_below": 10, "published_random": 14},
     "published, some below": _RUNS | {"published_below": 3},
     "published, some above": _RUNS | {"published_above": 2},
@@ -259,7 +261,7 @@ STATES: dict[str, dict[str, Any]] = {
     "the drafter takes requests": _TIGHT,
     "nothing fits beside the drafter": _TIGHT | {"largest": 0},
     "and cancels the gain, as the engine logs it": _TIGHT
-    | {"full_speedup": 0.97, "cancels_from": 50, "pool_stated": True},
+    | {"full_speedup": 0.97, "cancels_from": 50, "drafts_to": 40, "pool_stated": True},
     "as many requests either way": {"plain_largest": 2048, "full_speedup": 1.94},
     "a shared prefix": _TIGHT | _PREFIX,
     "a shared prefix that no longer fits": _TIGHT

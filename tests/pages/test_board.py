@@ -173,11 +173,10 @@ def test_pieces_of_names_find_ids_and_names() -> None:
 
 
 def test_drafters_stand_side_by_side_each_with_its_own_length() -> None:
-    test = opened("serve", "Explore", explore_as="Drafters", model_id="gpt-oss-20b")
-    assert not test.exception
-    shown = next(one.value for one in test.dataframe if "Length from" in one.value)
-    assert list(shown["Drafter"])[:2] == ["EAGLE-3", "P-EAGLE"]
-    assert set(shown["Length from"][:2]) == {"measured with it"}
+    data = live(opened("serve", "Drafters", model_id="gpt-oss-20b"), "drafters")
+    assert {row["name"] for row in data["rows"][:2]} == {"EAGLE-3", "P-EAGLE"}
+    assert all(row["cells"][0][1].startswith("measured") for row in data["rows"][:2])
+    assert [row["in_use"] for row in data["rows"]].count(True) == 1
 
 
 def test_k_by_context_stands_beside_the_map() -> None:

@@ -77,8 +77,17 @@ def test_payload_and_why_are_json_and_hold_published_points_as_they_are(
     own = own.assign(n_draft=pd.array([None, 2], dtype="Int64"), decides=False)
     data = json.loads(json.dumps(live_answer(advice, own)))
     assert data["published"] == [
-        [8.0, 3, 1.5, True, "<b>a</b>", False, "EAGLE-3"],
-        [16.0, None, 1.6, False, "b", True, "Own MTP module"],
+        [8.0, 3, 1.5, True, "<b>a</b>", False, "published", "published, EAGLE-3 (1)"],
+        [
+            16.0,
+            None,
+            1.6,
+            False,
+            "b",
+            True,
+            "other",
+            "published, Own MTP module, random tokens (1)",
+        ],
     ]
     assert [point[:3] for point in data["own"]] == [[4.0, None, 1.2], [8.0, 2, 1.1]]
     assert data["usd_per_hour"] == pytest.approx(

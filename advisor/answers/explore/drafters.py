@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -28,8 +29,10 @@ DRAFTERS = ("mtp", "eagle3", "p-eagle", "dflash", "dspark", "ngram", "suffix", "
 """What stands side by side where none are named: one of each design that engines run."""
 LengthFrom = Distance | Literal["given", "runs"]
 """Distance to the curve, a number of the user's own, or published runs of this model."""
-_NEAR: tuple[LengthFrom, ...] = ("own", "runs", "given", "family")
-"""Choice of this project: origins of an accepted length with which a drafter is recommended."""
+_MEASURED: tuple[LengthFrom, ...] = ("own", "runs", "given")
+"""Origins of an accepted length that was measured with the very model and drafter."""
+_SAME_BATCH = math.sqrt(2.0)
+"""Published batches within this factor round to the same doubling. [-]"""
 
 
 class KnownLength(NamedTuple):
@@ -55,14 +58,31 @@ class DrafterRow:
     """At the recommended K, or at the best above 0 where that is 0."""
     accepted_length: float | None = None
     """At that K. [tokens per round]"""
+    here: tuple[PublishedRun, ...] = ()
+    """Those of `published` at the scenario's batch, to the nearest doubling."""
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether its accepted length or a speedup here was measured with this model."""
+        known_from = None if self.length is None else self.length.known_from
+        return known_from in _MEASURED or bool(self.published)
+
+    @property
+    def rank(self) -> tuple[bool, bool, float]:
+        """Key that sorts measured before borrowed rows, each by gain.
+
+        Rows without figures come last.
+        """
+        speedup = 0.0 if self.figures is None else self.figures.speedup
+        return self.figures is None, not self.is_measured, -speedup
 
 
 def known_length(scenario: Scenario, drafter_id: str) -> KnownLength | None:
     """The accepted length of a drafter with a scenario's model. None where no drafter of its kind
     was measured.
 
-    The scenario's own where it is of this drafter, else the nearest curve; lengths of published
-    runs of the very pair go before a curve of another.
+    The scenario's own where it is of this drafter and its kind, else the nearest curve; lengths of
+    published runs of the very pair go before a curve of another.
     """
     model_id = load_setup(scenario).architecture.id
     is_own = drafter_id == scenario.drafter_id
@@ -75,7 +95,7 @@ def known_length(scenario: Scenario, drafter_id: str) -> KnownLength | None:
     distance = distance_of(curve, model_id, drafter_id)
     if not is_own and distance != "own" and (of_runs := _of_runs(scenario, drafter_id)):
         return KnownLength(of_runs, "runs")
-    return None if distance == "other" and not is_own else KnownLength(acceptance, distance)
+    return None if distance == "other" else KnownLength(acceptance, distance)
 
 
 def _on_same_text(scenario: Scenario, acceptance: str) -> str:
@@ -106,21 +126,16 @@ def _of_runs(scenario: Scenario, drafter_id: str) -> str:
 
 
 def drafters_beside(scenario: Scenario, drafters: Iterable[str] = DRAFTERS) -> list[DrafterRow]:
-    """Each drafter with a scenario's model, the scenario's own first."""
+    """Each drafter with a scenario's model, by `DrafterRow.rank`."""
     names = dict.fromkeys((scenario.drafter_id, *drafters))
-    return [_row(scenario, drafter_id) for drafter_id in names if drafter_id != "none"]
+    rows = [_row(scenario, drafter_id) for drafter_id in names if drafter_id != "none"]
+    return sorted(rows, key=lambda row: row.rank)
 
 
 def gaining_most(rows: Sequence[DrafterRow]) -> DrafterRow | None:
-    """The drafter of most speedup among those whose length is of the model or its family. None
-    where there is none."""
-    speedups = {
-        row.drafter: row.figures.speedup
-        for row in rows
-        if row.figures is not None and row.length is not None and row.length.known_from in _NEAR
-    }
-    best = max(speedups, key=lambda drafter: (speedups[drafter], drafter), default="")
-    return next((row for row in rows if row.drafter == best), None)
+    """The first of `drafters_beside`, where its length is measured. None where there is none."""
+    first = rows[0] if rows else None
+    return first if first and first.figures is not None and first.is_measured else None
 
 
 def _row(scenario: Scenario, drafter_id: str) -> DrafterRow:
@@ -128,6 +143,11 @@ def _row(scenario: Scenario, drafter_id: str) -> DrafterRow:
     acceptance = "0" if length is None else length.acceptance
     drafting = scenario.model_copy(update={"drafter_id": drafter_id, "acceptance": acceptance})
     published = runs_beside(drafting, max(scenario.tensor_parallel, scenario.expert_parallel))
+    here = tuple(
+        run
+        for run in published
+        if 1 / _SAME_BATCH < run.batch_size / scenario.batch_size <= _SAME_BATCH
+    )
     try:
         advice = advise(drafting)
         engine = engine_of(scenario.engine)
@@ -141,4 +161,4 @@ def _row(scenario: Scenario, drafter_id: str) -> DrafterRow:
     k = advice.recommendation.n_draft or advice.curve_k
     row = next(each for each in advice.drafts if each.n_draft == k)
     accepted_length = float(advice.curve.accepted_length[k])
-    return DrafterRow(drafter_id, length, published, "", memory, row, accepted_length)
+    return DrafterRow(drafter_id, length, published, "", memory, row, accepted_length, here)

@@ -12,26 +12,28 @@ OVER_LIMIT = "No draft length keeps {limit_ms:g} ms per token: {fastest_ms:3} ms
 PHRASES = (
     Phrase("headline", "!fits nothing_fits", NOTHING_FITS),
     Phrase("headline", "!fits", TOO_LARGE),
-    Phrase("headline", "undrafted", "Baseline without a drafter: {plain_ms:3} ms per token"),
+    Phrase("headline", "undrafted", "Baseline without a drafter: *{plain_ms:3} ms* per token"),
     Phrase("headline", "all_over_limit", OVER_LIMIT),
     Phrase("headline", "own off", "Your runs: turn speculation off at batch {batch:int}"),
-    Phrase("headline", "own", "Your runs: draft {k:tokens} at batch {batch:int}"),
+    Phrase("headline", "own", "Your runs: draft *{k:tokens}* at batch {batch:int}"),
     Phrase(
-        "headline", "off loss", "Turn speculation off at batch {batch:int}: {speedup:x} at best"
+        "headline", "off loss", "Turn speculation off at batch {batch:int}: *{speedup:x}* at best"
     ),
     Phrase(
         "headline",
         "off tried_over_limit",
-        "Turn speculation off at batch {batch:int}: {speedup:x} misses the limit",
+        "Turn speculation off at batch {batch:int}: *{speedup:x}* misses the limit",
     ),
     Phrase(
         "headline",
         "off",
-        "Turn speculation off at batch {batch:int}: a gain ({speedup:x}) is too uncertain",
+        "Turn speculation off at batch {batch:int}: a gain (*{speedup:x}*) is too uncertain",
     ),
-    Phrase("headline", "loss", "Draft {k:tokens}: {speedup:x} at batch {batch:int}, a slowdown"),
-    Phrase("headline", "hardly", "Hardly worth it: {speedup:x} with {k:tokens}"),
-    Phrase("headline", "", "Draft {k:tokens}: {speedup:x} faster at batch {batch:int}"),
+    Phrase(
+        "headline", "loss", "Draft *{k:tokens}*: *{speedup:x}* at batch {batch:int}, a slowdown"
+    ),
+    Phrase("headline", "hardly", "Hardly worth it: *{speedup:x}* with *{k:tokens}*"),
+    Phrase("headline", "", "Draft *{k:tokens}*: *{speedup:x}* faster at batch {batch:int}"),
     Phrase("range", "undrafted", ""),
     Phrase("range", "!fits", ""),
     Phrase(
@@ -57,7 +59,7 @@ PHRASES = (
     Phrase(
         "cause",
         "few",
-        "Loading experts takes {experts_time:pct} of a step here; the rest is paid once a round.",
+        "Loading experts takes {experts_time:pct} of a step; the rest is paid once a round.",
     ),
     Phrase(
         "cause",
@@ -140,14 +142,19 @@ PHRASES = (
     Phrase("borrowed", "borrowed !undrafted", "The accepted length is borrowed from {borrowed}."),
     Phrase("amber", "!fits", ""),
     Phrase("amber", "undrafted", ""),
+    Phrase(
+        "amber", "mostly_below tell_length", "{published} [Use their {runs_length:x2}](runs_length)"
+    ),
     Phrase("amber", "mostly_below", "{published}"),
-    Phrase("amber", "other_drafter", "{other_gained}"),
-    Phrase("amber", "borrowed", "The accepted length is borrowed from {borrowed}."),
+    Phrase("amber", "other_drafter", "{other_gained} [Compare drafters](drafters)"),
+    Phrase("amber", "cancels drafts_full", "{pool_cancels}"),
+    Phrase(
+        "amber", "borrowed", "The accepted length is borrowed from {borrowed}. [Use mine](mine)"
+    ),
     Phrase(
         "other_gained",
         "fits other_drafter",
-        "{other_drafter} gained more in {other_n:runs} of this setup: "
-        "{other_low:x2}–{other_high:x}.",
+        "{other_n:runs} with {other_drafter} gained more: {other_low:x2}–{other_high:x}.",
     ),
     Phrase("length_range", "undrafted", ""),
     Phrase(
@@ -287,6 +294,14 @@ PHRASES = (
         "Memory: {largest:int} requests ({plain_largest:int} without the drafter).",
     ),
     Phrase("pool_line", "", "Memory: {largest:int} requests."),
+    Phrase("uncounted", "nothing_fits", ""),
+    Phrase("uncounted", "pool_stated", ""),
+    Phrase(
+        "uncounted",
+        "",
+        "CUDA graphs, workspaces, block rounding of hybrid caches, prefix-cache misses. "
+        "{pool_basis}",
+    ),
     Phrase("pool_more", "undrafted", "{pool_fits} {pool_prefix}"),
     Phrase("pool_more", "never_drafts fits", "{pool_fits} {pool_prefix}"),
     Phrase(
@@ -527,6 +542,18 @@ TEXT_ORIGIN = Book.of(
     flags={name: ("origin", "==", name) for name in ("carried", "published")},
 )
 """Where the accepted length of a kind of text is from (`OnText`)."""
+RUNS = Book.of(
+    Phrase("group", "own", "yours"),
+    Phrase("group", "random", "published, {drafter}, random tokens"),
+    Phrase("group", "", "published, {drafter}"),
+)
+"""Names of groups of measured speedups in the chart."""
+PIN = Book.of(
+    Phrase("refused", "private", "A setup with your own documents or runs cannot be pinned."),
+    Phrase("refused", "again", "This setup is pinned."),
+    Phrase("refused", "full", "{most} setups are pinned: unpin one first."),
+)
+"""Reason why a setup cannot be pinned."""
 SLOTS = (
     *("headline", "range", "assumed", "time", "slow", "alternative", "memory"),
     *("published", "published_runs", "other_gained", "borrowed"),

@@ -27,7 +27,10 @@ _BRACE = re.compile(r"\{(\w+)(?::(\w+))?\}")
 
 @dataclass(frozen=True)
 class Phrase:
-    """One sentence of a slot."""
+    """One sentence of a slot.
+
+    On the page a piece between two `*` is colored, and `[label](action)` is a button.
+    """
 
     slot: str
     when: str
@@ -303,7 +306,7 @@ class Book:
 
     def say(self, slot: str, facts: Mapping[str, Any]) -> str:
         """The sentence of a slot. Empty where it is silent."""
-        return " ".join(self._filled(slot, facts).split())
+        return " ".join(self._filled(slot, facts).replace("*", "").split())
 
     def _filled(self, slot: str, facts: Mapping[str, Any]) -> str:
         phrase = self.phrase(slot, facts)

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
 from advisor.answers.explore.drafters import DrafterRow, LengthFrom
 from advisor.catalog.hardware import drafter_name, model_name
 from advisor.physics.acceptance import acceptance_curve
-from advisor.physics.memory import GIB
+from advisor.physics.memory import GIB, MemoryFit
+from advisor.predict.scenario import Scenario
+from advisor.show.phrases.book import Book, phrases_of
 from advisor.show.table import Column, Table
+from advisor.text import printable
 
-_FROM: dict[LengthFrom, str] = {
+_FROM: Mapping[LengthFrom, str] = {
     "own": "measured with it",
     "runs": "its published runs",
     "given": "as given",
     "family": "family: ",
     "drafter": "other family: ",
     "kind": "other drafter: ",
-    "other": "other kind: ",
 }
 
 
@@ -82,3 +84,89 @@ def drafter_table(rows: Sequence[DrafterRow]) -> Table[DrafterRow]:
 def refused_texts(rows: Sequence[DrafterRow]) -> list[str]:
     """Drafters that cannot run, each with its reason."""
     return [f"{drafter_name(row.drafter)}: {row.refused}" for row in rows if row.refused]
+
+
+_SAYS = {
+    "finding": {
+        "measured": "At batch {batch:int}, by lengths measured with this model, {drafter:drafter} "
+        "gains most: {speedup:x} with K = {n_draft}; {room}.",
+        "": "At batch {batch:int} only borrowed lengths are known; by these, {drafter:drafter} "
+        "gains most: {speedup:x} with K = {n_draft}; {room}.",
+    },
+    "room": {"": "it leaves room for {largest:int} of {plain_largest:int} requests"},
+    "accepted": {"": "{accepted_length:x2}"},
+    "best": {"": "{n_draft}"},
+    "gain": {"": "{speedup:x}"},
+    "range": {"": "{speedup_low:x2}–{speedup_high:x}"},
+    "published": {"here": "{here_low:x2}–{here_high:x} ({here_n})"},
+    "fits": {"": "{largest:int} of {plain_largest:int}"},
+    "takes": {"": "{cache_more:signed_pct} KV per request, {weights_gib:1} GiB"},
+    "basis": {
+        "": "Each drafter at its own accepted length and best K. Published: this GPU, model and "
+        "batch (nearest doubling)."
+    },
+    "unpriced": {"some": "Not compared, as no accepted length is measured: {names:commas}."},
+}
+_PAGE = Book.of(*phrases_of(_SAYS), flags={"some": ("names", "!=", [])})
+_NUMBERS = ("accepted", "best", "gain", "range", "published")
+
+
+_HEADS = (
+    *("Drafter, text", "Accepted", "Best K", "Gain", "80% range", "Published here"),
+    *("Requests that fit", ""),
+)
+
+
+def _facts(row: DrafterRow, memory: MemoryFit, batch: int) -> dict[str, Any]:
+    """Facts of a row that has figures, at a batch. [sequences]"""
+    plain = memory.plain or memory
+    here = [run.speedup for run in row.here]
+    return {
+        **vars(row),
+        **vars(row.figures),
+        "batch": batch,
+        "measured": row.is_measured,
+        "here": bool(here),
+        "here_n": len(here),
+        "here_low": min(here, default=None),
+        "here_high": max(here, default=None),
+        "largest": memory.largest_batch,
+        "plain_largest": plain.largest_batch,
+        "cache_more": memory.kv_bytes_per_token / plain.kv_bytes_per_token - 1.0,
+        "weights_gib": memory.drafter_bytes / GIB,
+    }
+
+
+def drafters_side_by_side(rows: Sequence[DrafterRow], scenario: Scenario) -> dict[str, Any]:
+    """The page's table of `drafters_beside`, as plain values for JSON.
+
+    A row has what its button sets, and cells as (text, second line).
+    """
+    able = [row for row in rows if row.memory is not None]
+    unpriced = [drafter_name(row.drafter) for row in able if row.figures is None]
+    page_rows = []
+    findings = []
+    for row in able:
+        if row.memory is None or row.length is None or row.figures is None:
+            continue
+        facts = _facts(row, row.memory, scenario.batch_size)
+        name = drafter_name(row.drafter)
+        curve = acceptance_curve(row.length.acceptance)
+        text = _known(row) if curve is None else f"{_known(row)}, {curve.dataset}"
+        numbers = [_PAGE.say(slot, facts) for slot in _NUMBERS]
+        room = (_PAGE.say("fits", facts), _PAGE.say("takes", facts))
+        page_row = {
+            "name": name,
+            "chosen": {"drafter_id": row.drafter, "acceptance": row.length.acceptance},
+            "in_use": row.drafter == scenario.drafter_id,
+            "cells": [(name, printable(text)), *((number, "") for number in numbers), room],
+        }
+        page_rows.append(page_row)
+        findings.append(_PAGE.say("finding", facts))
+    notes = [*_PAGE.says(("basis", "unpriced"), {"names": unpriced}), *refused_texts(rows)]
+    return {
+        "finding": next(iter(findings), ""),
+        "heads": _HEADS,
+        "rows": page_rows,
+        "notes": [*map(printable, notes)],
+    }

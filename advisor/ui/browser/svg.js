@@ -1,6 +1,8 @@
 // How elements and pieces of a chart are made: shared by the live answer and by sheets.
 
+/** `attributes` by name, or a class alone. */
 function filled(made, attributes, children) {
+  if (attributes.at) attributes = { class: attributes };
   for (const [key, value] of Object.entries(attributes))
     if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
     else if (key === "style") made.style.cssText = value; // an attribute is against the policy of a file
@@ -11,6 +13,7 @@ function filled(made, attributes, children) {
 }
 
 const node = (name, attributes, ...children) => filled(document.createElement(name), attributes, children);
+const button = (css, said, onclick, more = {}) => node("button", { class: css, onclick, ...more }, said);
 const el = (name, attributes, ...children) => filled(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
 const line = (d, style) => el("path", { d, fill: "none", style });
 const area = (d, style) => el("path", { d, style });

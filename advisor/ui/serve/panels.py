@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -31,7 +32,7 @@ from advisor.show.charts.maps import SHOWN, explored_chart, explored_table
 from advisor.show.charts.measured import chances_chart
 from advisor.show.explain.nearby import nearest_speedups
 from advisor.show.live_answer import engine_label, live_answer, live_why
-from advisor.show.phrases.answer import BOOK
+from advisor.show.phrases.answer import BOOK, PIN
 from advisor.show.phrases.notes import note_texts
 from advisor.show.phrases.runs import decision_text
 from advisor.show.phrases.schedule import BOOK as SCHEDULE_BOOK
@@ -40,7 +41,7 @@ from advisor.show.report.build import check_steps
 from advisor.show.table import Column, Table, matrix
 from advisor.show.words.answer import engine_setup, k_by_context_table
 from advisor.show.words.basis import accepted_text, correction_text, errors_text, tier_words
-from advisor.show.words.drafters import drafter_table, refused_texts
+from advisor.show.words.drafters import drafters_side_by_side
 from advisor.show.words.explain import PUBLISHED
 from advisor.show.words.leaderboard import (
     detail_text,
@@ -54,11 +55,12 @@ from advisor.show.words.leaderboard import (
 from advisor.show.words.leaderboard import table as board_table
 from advisor.text import counted
 from advisor.ui import PAGES
-from advisor.ui.answers import asked, board_for, errors_for, published_for, remembered
+from advisor.ui.answers import advice_for, asked, board_for, errors_for, published_for, remembered
 from advisor.ui.bar import said_of
 from advisor.ui.own_data import own_points
+from advisor.ui.pins import MOST, pin_of, setup_of
 from advisor.ui.serve.ranks import draw_ranks_panel
-from advisor.ui.session import EXPLORE_AS, LARGEST_LIMIT, SMALLEST_LIMIT
+from advisor.ui.session import EXPLORE_AS, LARGEST_LIMIT, SERVE_TABS, SMALLEST_LIMIT
 from advisor.ui.state import plain, show
 from advisor.ui.widgets import ask, component, download, show_chart, show_table, tried
 
@@ -166,7 +168,7 @@ def _open(standing: Standing, users: str) -> None:
         now["acceptance"] = standing.acceptance
 
 
-_, _TABLE, _CONTEXTS, _COMPARE, _DRAFTERS = EXPLORE_AS
+_, _TABLE, _CONTEXTS, _COMPARE = EXPLORE_AS
 
 
 @remembered(st.cache_resource, shared=64, own=16)
@@ -179,13 +181,17 @@ def _beside(scenario: Scenario) -> list[DrafterRow]:
     return drafters_beside(scenario)
 
 
-def _draw_drafters(scenario: Scenario) -> None:
-    """Every drafter of the model, each with its own accepted length."""
-    if (rows := tried(_beside, scenario)) is None:
-        return
-    show_table(drafter_table(rows))
-    for text in refused_texts(rows):
-        st.caption(plain(text))
+def draw_drafters(advice: Advice) -> None:
+    """The whole tab: every drafter of the model, each with its own accepted length."""
+    if (rows := tried(_beside, advice.scenario)) is not None:
+        data = drafters_side_by_side(rows, advice.scenario)
+        _BESIDE(key=_BESIDE_KEY, data=data, on_chosen_change=_use_drafter)
+
+
+def _use_drafter() -> None:
+    chosen = _given("chosen", _BESIDE_KEY) or {}
+    for name in ("drafter_id", "acceptance"):
+        st.session_state[name] = str(chosen[name])
 
 
 def _draw_contexts(advice: Advice) -> None:
@@ -205,15 +211,12 @@ def draw_explore(advice: Advice) -> None:
     """The whole tab, drawn anew alone when its own choices change."""
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         shown_as = st.segmented_control("As", EXPLORE_AS, key="explore_as", required=True)
-        if shown_as not in (_CONTEXTS, _COMPARE, _DRAFTERS):
+        if shown_as not in (_CONTEXTS, _COMPARE):
             across = st.selectbox("Across", AXES, key="explore_across", width=150)
             down = st.selectbox("Down", AXES, key="explore_down", width=150)
             figure = st.segmented_control("Show", tuple(SHOWN), key="explore_show", required=True)
     if shown_as == _COMPARE:
         draw_board(advice)
-        return
-    if shown_as == _DRAFTERS:
-        _draw_drafters(advice.scenario)
         return
     if shown_as == _CONTEXTS:
         _draw_contexts(advice)
@@ -235,8 +238,10 @@ def _cells(scenario: Scenario, across: str, down: str, figure: str, as_table: bo
 
 
 _KEY = "live_answer"
-_DRAWING = ("phrases", "tables", "svg", "chart", "kept")
+_BESIDE_KEY = "drafters"
+_DRAWING = ("svg", "phrases", "tables", "kept", "chart")
 _ANSWER = component("live_answer", *_DRAWING, "command", "answer")
+_BESIDE = component(_BESIDE_KEY, "svg", "kept", "drafters")
 _WHY = component("live_why", *_DRAWING, "why")
 
 
@@ -251,10 +256,14 @@ def draw_live(advice: Advice) -> None:
             text = decision_text(decided, measured=False)  # the chart has them
             st.markdown(f"Yours: {plain(text)}", width="content")
             st.page_link(str(PAGES["measure"]), label="Compare", icon=":material/monitoring:")
-    data = live_answer(advice, points, st.session_state.get("load_price"))
+    pins = _pins()
+    price = st.session_state["load_price"]
+    beside = filter(None, [tried(_pinned, pin) for pin in pins])
+    data = live_answer(advice, points, price, tuple(beside))
     _ANSWER(
         key=_KEY,
-        data=data,
+        data=data | {"unpinnable": _unpinnable(scenario, pins)},
+        on_pins_change=partial(_take_pins, scenario),
         on_moved_change=_take,
         on_how_change=_asked,
         on_wider_change=partial(_widen, scenario),
@@ -266,15 +275,51 @@ def _widen(scenario: Scenario) -> None:
         show(wider, "button")
 
 
-def _given(name: str) -> Any:
+def _pins() -> list[str]:
+    return list(filter(None, st.session_state["pins"].split("!")))
+
+
+def _pinned(pin: str) -> Advice:
+    return advice_for(setup_of(pin))
+
+
+def _unpinnable(scenario: Scenario, pins: Sequence[str]) -> str:
+    """Reason why a setup cannot be pinned beside those. Empty where it can."""
+    facts = {
+        "private": scenario.is_private,
+        "again": pin_of(scenario) in pins,
+        "full": len(pins) >= MOST,
+        "most": MOST,
+    }
+    return PIN.say("refused", facts)
+
+
+def _take_pins(scenario: Scenario) -> None:
+    """Pin the scenario, open a pinned setup at its batch, or let one go."""
+    wanted = _given("pins") or {}
+    pins = _pins()
+    if "open" in wanted:
+        opened = setup_of(pins[int(wanted["open"])])
+        show(opened.model_copy(update={"batch_size": scenario.batch_size}), "button")
+        return
+    if "drop" in wanted:
+        del pins[int(wanted["drop"])]
+    elif not _unpinnable(scenario, pins):
+        pins.append(pin_of(scenario))
+    st.session_state["pins"] = "!".join(pins)
+
+
+def _given(name: str, key: str = _KEY) -> Any:
     """What the browser sent with a trigger, in its callback."""
-    return (st.session_state.get(_KEY) or {}).get(name)
+    return (st.session_state.get(key) or {}).get(name)
 
 
 def _take() -> None:
     moved = _given("moved") or {}
     if "batch" in moved:
         st.session_state["batch_size"] = int(moved["batch"])
+    if "tab" in moved:
+        st.session_state["serve_tab"] = SERVE_TABS[1]
     if "accepted" in moved:
         st.session_state["acceptance"] = str(moved["accepted"])
     if "text" in moved:

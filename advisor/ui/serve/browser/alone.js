@@ -1,6 +1,6 @@
 // A command by itself, on Measure.
 
 export default function ({ data, parentElement }) {
-  const box = parentElement.querySelector(".launch") || parentElement.appendChild(node("div", { class: "live launch" }));
+  const box = parentElement.querySelector(".launch") || parentElement.appendChild(node("div", "live launch"));
   box.replaceChildren(...command(data));
 }

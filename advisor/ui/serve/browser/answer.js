@@ -3,73 +3,76 @@
 
 /** One slider with its exact value beside it; `steps(value, direction)` is what an arrow key goes to. */
 function slider(label, id, most, moved, done, steps) {
-  const range = node("input", { type: "range", id, min: 0, max: most, step: "any" });
-  const exact = node("input", { type: "number", step: "any", "aria-label": `${label}, exact value` });
-  const name = node("label", { for: id }, label);
   let later = 0;
-  const note = node("div", { class: "refused", role: "status" });
-  const one = { box: node("div", { class: "slider" }, node("span", {}, name, exact), range, note), range, exact, name, note, held: false, least: 1, most: 1, beyond: "" };
-  range.addEventListener("input", () => { one.held = true; note.textContent = ""; moved(Number(range.value), true); });
-  range.addEventListener("change", () => { one.held = false; done(); });
-  exact.addEventListener("input", () => { one.typing = true; }); // an answer to what was asked before leaves it alone
-  exact.addEventListener("blur", () => { one.typing = false; });
-  exact.addEventListener("change", () => {
-    one.typing = false;
-    const typed = Number(exact.value), isOutside = exact.value && (typed < one.least || typed > one.most);
-    note.textContent = isOutside ? `${typed} not taken: ${one.beyond}.` : "";
-    if (isOutside) exact.value = one.shown;
-    else if (exact.value) { moved(typed, false); done(); }
-  });
-  range.addEventListener("keydown", (event) => {
-    const way = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: 4, PageDown: -4 }[event.key];
-    if (!way) return;
-    event.preventDefault();
-    for (let i = 0; i < Math.abs(way); i++) moved(steps(Math.sign(way)), false);
-    one.held = true; // until it is sent: an answer that arrives meanwhile must not take the key back
-    clearTimeout(later);
-    later = setTimeout(() => { one.held = false; done(); }, 400);
-  });
+  const range = node("input", { type: "range", id, min: 0, max: most, step: "any",
+    oninput: () => { one.held = true; note.textContent = ""; moved(Number(range.value), true); },
+    onchange: () => { one.held = false; done(); },
+    onkeydown: (event) => {
+      const way = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: 4, PageDown: -4 }[event.key];
+      if (!way) return;
+      event.preventDefault();
+      for (let i = 0; i < Math.abs(way); i++) moved(steps(Math.sign(way)), false);
+      one.held = true; // until it is sent: an answer that arrives meanwhile must not take the key back
+      clearTimeout(later);
+      later = setTimeout(() => { one.held = false; done(); }, 400);
+    } });
+  const exact = node("input", { type: "number", step: "any", "aria-label": `${label}, exact value`,
+    oninput: () => { one.typing = true; }, // an answer to what was asked before leaves it alone
+    onblur: () => { one.typing = false; },
+    onchange: () => {
+      one.typing = false;
+      const typed = Number(exact.value), isOutside = exact.value && (typed < one.least || typed > one.most);
+      note.textContent = isOutside ? `${typed} not taken: ${one.beyond}.` : "";
+      if (isOutside) exact.value = one.shown;
+      else if (exact.value) { moved(typed, false); done(); }
+    } });
+  const name = node("label", { for: id }, label), note = node("div", { class: "refused", role: "status" });
+  const one = { box: node("div", "slider", node("span", {}, name, exact), range, note), range, exact, name, note, held: false, least: 1 };
   return one;
 }
 
-const HEADS = { K: "Tokens drafted a step", "80% range": "8 in 10 measurements lie in it", "Best in": "Chance that this K is the best of all" };
+const HEADS = { K: "Tokens drafted a step", Speedup: "", "80% range": "8 in 10 measurements lie in it", "Best in": "Chance that this K is the best of all", "ms/token": "" };
 
 function build(root) {
   const v = { batch: 1, length: 1, waiting: false };
   v.title = node("h1", {});
-  v.figures = node("p", { class: "reason" });
-  v.how = node("button", { class: "how", onclick: () => v.tell("how", { batch: v.batch, k: v.now.k || v.m.k }) }, "How computed");
-  v.wider = node("button", { class: "fill", onclick: () => v.tell("wider", true) });
+  v.figures = node("p", "reason");
+  v.how = button("how", "How computed", () => v.tell("how", { batch: v.batch, k: v.now.k || v.m.k }));
+  v.csv = node("a", "how", "CSV");
+  v.wider = button("fill", "", () => v.tell("wider", true));
+  v.pin = button("pin", "+ Pin", () => { v.unpinnable.textContent = v.m.unpinnable; if (!v.m.unpinnable) v.tell("pins", {}); }, { title: "Keep this setup beside others" });
+  v.unpinnable = node("p", { class: "limit", role: "status" });
+  v.pins = node("div", "scroll");
   v.remarks = node("details", {});
   v.said = node("span", { class: "said", role: "status" });
-  v.amber = node("p", { class: "amber" });
+  v.amber = node("p", "amber");
+  const clipped = (value, low, high) => Math.min(Math.max(value, low), high), done = () => commit(v);
   v.batchSlider = slider("Batch", "batch", 1, (value, isPlace) => {
-    v.batch = Math.min(Math.max(Math.round(isPlace ? 2 ** value : value), 1), v.m.end);
+    v.batch = clipped(Math.round(isPlace ? 2 ** value : value), 1, v.m.end);
     update(v);
-  }, () => commit(v), (way) => (way > 0 ? Math.max(v.batch + 1, Math.round(v.batch * 1.09)) : Math.min(v.batch - 1, Math.round(v.batch / 1.09))));
+  }, done, (way) => (way > 0 ? Math.max(v.batch + 1, Math.round(v.batch * 1.09)) : Math.min(v.batch - 1, Math.round(v.batch / 1.09))));
   v.lengthSlider = slider("Accepted length", "length", 1, (value) => {
-    v.length = Math.min(Math.max(Math.round(value * 100) / 100, 1.05), v.m.accepted.k + 1);
+    v.length = clipped(Math.round(value * 100) / 100, 1.05, v.m.accepted.k + 1);
     update(v);
-  }, () => commit(v), (way) => v.length + 0.05 * way);
+  }, done, (way) => v.length + 0.05 * way);
   v.texts = node("div", { class: "texts", role: "group", "aria-label": "Kind of text" });
-  v.sliders = node("div", { class: "sliders" }, v.batchSlider.box, v.lengthSlider.box, v.texts);
+  v.sliders = node("div", "sliders", v.batchSlider.box, v.lengthSlider.box, v.texts);
   v.heading = node("h2", {});
   v.axes = node("div", { class: "axes", role: "radiogroup", "aria-label": "Axis" });
   v.plot = node("div", { class: "plot", style: "min-height:340px" });
-  v.card = node("div", { class: "card", hidden: true });
-  v.legend = node("div", { class: "legend" });
-  v.launch = node("section", { class: "launch" });
-  v.memory = node("p", { class: "limit" });
+  v.launch = node("section", "launch");
+  v.memory = node("span", {});
+  v.uncounted = node("p", {});
+  v.counts = node("details", {}, node("summary", {}, "Not counted"), v.uncounted);
   v.every = node("details", { class: "every", ontoggle: () => { if (v.m) drawn_again(v); } });
-  v.table = node("tbody", {});
-  v.limit = node("p", { class: "limit" });
-  v.flips = node("div", { class: "flips" });
-  const head = ["K", "Speedup", "80% range", "Best in", "ms/token"].map((one) => node("th", { scope: "col", title: HEADS[one] || "" }, one));
-  const main = node("section", {}, node("div", { class: "head" }, v.axes, v.heading), v.plot, v.legend, v.memory);
-  v.every.append(node("summary", {}, "Every K"), node("table", {}, node("thead", {}, node("tr", {}, head)), v.table), v.limit);
+  v.table = node("div", {});
+  v.limit = node("p", "limit");
+  v.flips = node("div", "flips");
+  const main = node("section", {}, node("div", "head", v.axes, v.heading, v.pin), v.unpinnable, v.plot, v.pins, node("div", "memory", v.memory, v.counts));
+  v.every.append(node("summary", {}, "Every K"), v.table, v.limit);
   v.answers = node("div", {}, v.flips, v.every);
-  const side = node("aside", {}, v.sliders, v.launch, v.answers, v.remarks, v.how);
-  v.box = node("div", { class: "live" }, node("header", {}, v.title, v.figures, v.amber, v.wider, v.said), node("div", { class: "grid" }, main, side));
+  const side = node("aside", {}, v.sliders, v.launch, v.answers, v.remarks, v.how, v.csv);
+  v.box = node("div", "live", node("header", {}, v.title, v.figures, v.amber, v.wider, v.said), node("div", "grid", main, side));
   root.append(v.box);
   pointer(v);
   v.seen = new ResizeObserver(() => { if (v.m && v.plot.clientWidth !== v.width) drawn_again(v); });
@@ -101,9 +104,10 @@ function take(v, data) {
   v.remarks.hidden = !count;
   v.remarks.replaceChildren(node("summary", {}, `${count} remark${count > 1 ? "s" : ""}`), node("div", {}, data.warnings.map((one) => node("p", {}, one))));
   v.limit.textContent = data.limit_ms === null ? "" : `Struck through: over the limit of ${data.limit_ms} ms per token.`;
+  v.csv.download = `speedup-${data.key}.csv`;
+  v.csv.href = `data:text/csv,${encodeURIComponent(data.csv)}`;
   axes(v);
   texts(v);
-  legend(v);
   rows(v);
   update(v);
   if (!first) announce(v);
@@ -121,9 +125,13 @@ function commit(v) {
   const { batch, accepted } = v.m, moved = {};
   if (v.batch !== batch) moved.batch = v.batch;
   if (accepted && v.length !== accepted.now) moved.accepted = `${+v.length.toFixed(2)}@${accepted.k}`;
-  if (!Object.keys(moved).length) return;
+  if (Object.keys(moved).length) ask(v, moved);
+}
+
+/** Ask Python for another answer; until it comes the command is marked as old. */
+function ask(v, moved) {
   v.waiting = true;
-  v.launch.classList.add("stale");
+  launch(v);
   v.tell("moved", moved);
 }
 
@@ -131,14 +139,18 @@ function commit(v) {
 const LINES = [["cause", "range", "time", "slow", "alternative", "admit"], ["memory"]];
 
 function update(v) {
-  const { m } = v, book = { phrases: m.phrases, flags: m.flags }, isOver = v.batch > m.largest;
+  const { m } = v, isOver = v.batch > m.largest;
   v.now = outcome(m, v.batch, v.length);
+  const said = (slot) => say(m, slot, v.now.facts);
   v.ranges = v.now.ranges;
-  v.title.textContent = say(book, "headline", v.now.facts);
-  v.figures.textContent = LINES[isOver ? 1 : 0].map((slot) => say(book, slot, v.now.facts)).filter(Boolean).join(" ");
-  v.amber.textContent = say(book, "amber", v.now.facts);
-  v.amber.hidden = !v.amber.textContent;
-  v.memory.textContent = say(book, "pool_line", v.now.facts);
+  v.title.replaceChildren(...said("headline").split("*").map((part, i) => (i % 2 ? node("span", {}, part) : part)));
+  v.figures.textContent = LINES[isOver ? 1 : 0].map((slot) => said(slot)).filter(Boolean).join(" ");
+  const [, caveat, action, does] = said("amber").match(/^(.*?)(?: \[(.+)\]\((\w+)\))?$/);
+  v.amber.replaceChildren(caveat, ...(does ? [" ", button("", action, () => ACTIONS[does](v))] : []));
+  v.amber.hidden = !caveat;
+  v.memory.textContent = said("pool_line");
+  v.uncounted.textContent = said("uncounted");
+  v.counts.hidden = !v.memory.textContent || !v.uncounted.textContent;
   v.answers.hidden = isOver; // figures of what does not run answer nobody
   v.wider.hidden = !m.wider || !isOver;
   v.wider.textContent = m.wider;
@@ -151,34 +163,40 @@ function update(v) {
   for (const one of [v.batchSlider, v.lengthSlider]) if (!one.typing) one.exact.value = one.shown;
   drawn_again(v);
   table(v);
+  pinned(v);
   launch(v);
-  flipped(v);
   KEPT.last = { key: m.key, batch: v.batch, k: v.now.k || v.now.rows[v.now.tried].k, f: factors(m, v.length) };
   window.dispatchEvent(new CustomEvent("moe-live"));
 }
 
+/** What the button of the amber line does. */
+const ACTIONS = {
+  runs_length: (v) => { v.length = v.now.facts.runs_length; update(v); commit(v); },
+  drafters: (v) => { v.tell("moved", { tab: true }); document.querySelector(".st-key-serve_tab").scrollIntoView(); },
+  mine: (v) => v.lengthSlider.exact.select(),
+};
+
 function finding(v) {
-  const { ranges, now } = v, own = now.rows[now.chosen], { peak, peak_batch } = now.facts;
-  const ruled = ranges.map((one) => `${named(one.k)} from batch ${one.first}`).join(", ");
-  const causes = now.zones.map(([kind, last]) => `${v.m.zone_names[kind][0]} up to batch ${last}`).join(", ");
-  return `${AXES[KEPT.axis].title} by batch. At batch ${v.batch}: ${named(own.k)}, ${own.speedup.toFixed(2)} times. Most at batch ${peak_batch}: ${peak.toFixed(2)} times. ${causes}. Schedule: ${ruled}.`;
+  const ruled = v.ranges.map((one) => `${named(one.k)} from batch ${one.first}`).join(", ");
+  const causes = v.now.zones.map(([kind, last]) => `${v.m.zone_names[kind][0]} up to batch ${last}`).join(", ");
+  return `${AXES[KEPT.axis].title} by batch. ${v.title.textContent}. ${causes}. Schedule: ${ruled}.`;
 }
 
 function drawn_again(v) {
   v.width = v.plot.clientWidth;
   if (!v.width) return;
-  const { m, now, batch, length, ranges } = v, { axis, pinned } = KEPT;
+  const { m, now, batch, length, ranges } = v, { axis } = KEPT, pinned = v.pointed || KEPT.pinned;
   const shown = v.every.open ? m.drafts.filter(Boolean) : pinned ? [pinned] : [];
   const { svg, s } = picture({ m, axis, batch, k: now.k, length, ranges, zones: now.zones, shown, pinned, label: finding(v) }, v.width);
   v.scale = s;
   v.heading.textContent = [axis === "usd" && m.price, !m.largest && "drawn as if it fitted"].filter(Boolean).join(", ");
-  v.plot.replaceChildren(svg, v.card);
+  v.plot.replaceChildren(svg);
 }
 
 function axes(v) {
   const offered = Object.entries(AXES).filter(([name]) => name !== "usd" || v.m.usd_per_hour !== null);
   v.axes.replaceChildren(...offered.map(([name, one]) => {
-    const pick = () => { KEPT.axis = name; legend(v); drawn_again(v); };
+    const pick = () => { KEPT.axis = name; drawn_again(v); };
     const radio = node("input", { type: "radio", name: "axis", checked: name === KEPT.axis, onchange: pick });
     return node("label", {}, radio, one.name);
   }));
@@ -187,36 +205,20 @@ function axes(v) {
 /** Kinds of text: solid where the length was measured on it, dashed where it is carried from another. */
 function texts(v) {
   v.texts.replaceChildren(...v.m.texts.map(({ name, acceptance, task, title, carried, chosen }) => {
-    const pick = () => { v.waiting = true; v.launch.classList.add("stale"); v.tell("moved", { text: { acceptance, task } }); };
-    return node("button", { class: carried ? "carried" : "", title, "aria-pressed": String(chosen), onclick: pick }, name);
+    return button(carried ? "carried" : "", name, () => ask(v, { text: { acceptance, task } }), { title, "aria-pressed": String(chosen) });
   }));
 }
 
-/** Published runs by drafter and kind of prompts, and the user's own. */
-function legend(v) {
-  const kinds = new Map();
-  for (const [, , , same, source, random, drafter] of v.m.published) {
-    const said = `published, ${drafter}${random ? ", random tokens" : ""}`, mark = same ? (random ? "◇" : "◆") : "○";
-    const one = kinds.get(said) || { n: 0, mark, color: same ? "published" : "other", by: new Set() };
-    one.n++;
-    one.by.add(source);
-    kinds.set(said, one);
-  }
-  if (v.m.own.length) kinds.set("yours", { n: v.m.own.length, mark: "●", color: "own", by: [] });
-  const shown = [...kinds].map(([said, one]) => node("span", { title: [...one.by].join("; ") }, node("i", { style: `color:var(--${one.color})` }, one.mark), `${said} (${one.n})`));
-  v.legend.replaceChildren(...(KEPT.axis === "speedup" ? shown : []), node("button", { onclick: () => csv(v) }, "CSV"));
-}
-
-function csv(v) {
-  const { m } = v, f = factors(m, v.length), lines = ["batch_size,n_draft,speedup,speedup_low,speedup_high,tpot_ms,tokens_per_s_per_gpu"];
-  m.batches.forEach((batch, row) => m.drafts.forEach((k, i) => {
-    if (m.largest && batch > m.largest) return; // all of them where nothing fits, as the chart shows them then
-    const values = [m.speedup[row][i] * f[i], m.low[row][i] * f[i], m.high[row][i] * f[i], m.tpot_ms[row][i] / f[i], m.rate[row][i] * f[i]];
-    lines.push([batch, k, ...values.map((one) => +one.toPrecision(5))].join());
-  }));
-  const link = node("a", { download: `speedup-${m.key}.csv`, href: URL.createObjectURL(new Blob([lines.join("\n") + "\n"], { type: "text/csv" })) });
-  link.click();
-  URL.revokeObjectURL(link.href);
+/** This setup and the pinned ones at the batch of the handle; a name opens its setup. */
+function pinned(v) {
+  const { m, batch } = v, kinds = Object.entries(AXES), count = m.pins.length;
+  const figures = (one, f, k) => kinds.map(([axis, { show }]) => (batch > one.largest || (axis === "usd" && one.usd_per_hour === null) ? "–" : show(valueAt(one, axis, f, batch, one.drafts.indexOf(k)))));
+  const others = m.pins.map((pin, i) => {
+    const k = scheduled(pin.ranges, batch), wish = (what) => () => v.tell("pins", { [what]: i });
+    return row(`pin-${i + 1}`, button("", pin.name, wish("open"), { title: "Open this setup" }), k, ...figures(pin, pin.f, k), button("", "×", wish("drop"), { "aria-label": `Unpin ${pin.name}` }));
+  });
+  const heads = [`At batch ${whole(batch)}`, "K", ...kinds.map(([, kind]) => kind.name), ""];
+  v.pins.replaceChildren(...(count ? [grid(heads, [row("chosen", `Now: ${m.name}`, v.now.k, ...figures(m, factors(m, v.length), v.now.k), ""), ...others])] : []));
 }
 
 /** The table's rows, one for each K; a pinned K keeps its button, and with it the focus. */
@@ -226,19 +228,20 @@ function rows(v) {
   v.kinds = kinds;
   v.rows = v.m.drafts.map((k) => {
     const pin = () => { KEPT.pinned = KEPT.pinned === k ? null : k; update(v); };
-    const one = { k, cells: [0, 1, 2, 3].map(() => node("td", {})), bar: node("i", {}) };
-    one.pin = k ? node("button", { "aria-label": `Show K = ${k} in the chart`, onclick: pin }, String(k)) : node("span", {}, "0");
-    one.line = node("tr", {}, node("th", { scope: "row" }, one.pin), one.cells);
-    one.share = node("span", {});
-    one.cells[2].append(node("span", { class: "bar" }, one.bar), one.share);
+    const point = (at) => () => { v.pointed = at; drawn_again(v); };
+    const one = { k, bar: node("i", {}), share: node("span", {}) };
+    one.pin = k ? button("", String(k), pin, { "aria-label": `Show K = ${k} in the chart`, onfocus: point(k), onblur: point(null) }) : "0";
+    one.line = row("", one.pin, "", "", node("span", {}, node("span", "bar", one.bar), one.share), "");
+    one.line.addEventListener("pointerenter", point(k));
+    one.line.addEventListener("pointerleave", point(null));
     return one;
   });
-  v.table.replaceChildren(...v.rows.map((one) => one.line));
+  v.table.replaceChildren(grid(Object.entries(HEADS).map(([name, title]) => node("span", { title }, name)), v.rows.map((one) => one.line)));
 }
 
 function table(v) {
   v.now.rows.forEach((own, i) => {
-    const one = v.rows[i], [speedup, band, , ms] = one.cells, held = own.k === KEPT.pinned;
+    const one = v.rows[i], [, speedup, band, , ms] = one.line.cells, held = own.k === KEPT.pinned;
     one.line.className = `${own.k === v.now.k ? "chosen" : ""} ${held ? "pinned" : ""} ${own.kept ? "" : "over"}`;
     if (own.k) one.pin.setAttribute("aria-pressed", held);
     speedup.textContent = `${own.speedup.toFixed(2)}×`;
@@ -248,53 +251,31 @@ function table(v) {
   });
 }
 
+/** What holds for the answer that Python gave; it is marked as old while another one is asked for. */
 function launch(v) {
-  v.launch.classList.toggle("stale", v.waiting || v.batch !== v.m.batch || (v.m.accepted && v.length !== v.m.accepted.now));
-  if (v.shown === v.m.command) return;
-  v.shown = v.m.command;
-  v.launch.replaceChildren(...command(v.m.command));
+  const { m } = v, isOld = Boolean(v.waiting || v.batch !== m.batch || (m.accepted && v.length !== m.accepted.now));
+  for (const part of [v.launch, v.flips]) part.classList.toggle("stale", isOld);
+  if (isOld || v.shown === m) return;
+  v.shown = m;
+  const rows = flips(m, v.ranges).map(([what, value, k]) => row("", `${what} ${value}`, `→ ${named(k)}`));
+  v.flips.replaceChildren(...(rows.length ? [node("h2", {}, "Change K when"), grid([], rows)] : []));
+  v.launch.replaceChildren(...command(m.command));
 }
 
-function flipped(v) {
-  const rows = flips(v.m, v.batch, v.length, v.now).map((one) => {
-    const value = one.what === "batch" ? whole(one.value) : one.value.toFixed(2);
-    return node("tr", {}, node("th", { scope: "row" }, `${one.what === "batch" ? "Batch" : "Accepted length"} ${one.above ? ">" : "<"} ${value}`), node("td", {}, `→ ${named(one.k)}`));
-  });
-  v.flips.replaceChildren(...(rows.length ? [node("h2", {}, "Change K when"), node("table", {}, rows)] : []));
-}
-
-/** Every K at the batch under the pointer; a click makes that batch the one asked about. */
+/** A click on the picture, or dragging on it, moves the handle. */
 function pointer(v) {
-  const batchAt = (event) => v.scale.batch(event.clientX - v.plot.getBoundingClientRect().left);
-  v.plot.addEventListener("pointermove", (event) => {
-    const batch = Math.min(batchAt(event), v.m.last), f = factors(v.m, v.length), own = scheduled(v.ranges, batch);
-    const lines = v.m.drafts.map((k, i) => {
-      const said = `${named(k)}  ${AXES[KEPT.axis].show(valueAt(v.m, KEPT.axis, f, batch, i))}`;
-      return k === own ? node("b", {}, said) : node("div", {}, said);
-    });
-    const box = v.plot.getBoundingClientRect(), near = (one) => Math.hypot(v.scale.x(one[0]) - event.clientX + box.left, v.scale.y(one[2]) - event.clientY + box.top) < 10;
-    const points = KEPT.axis === "speedup" ? [...v.m.published, ...v.m.own].filter(near).slice(0, 4) : [];
-    const runs = points.map(([at, k, value, , source, random]) => node("div", { class: "run" }, `${value.toFixed(2)}× · batch ${whole(at)} · ${k === null ? "K not stated" : named(k)} · ${source.split(/[:,(]/)[0] || "yours"}${random ? ", random tokens" : ""}`));
-    v.card.replaceChildren(...runs, node("div", {}, `Batch ${whole(batch)}`), ...lines);
-    v.card.hidden = false;
-    const x = v.scale.x(batch);
-    v.card.style.left = x > v.width / 2 ? `${x - v.card.offsetWidth - 14}px` : `${x + 14}px`;
-    v.card.style.top = "30px";
-  });
-  v.plot.addEventListener("pointerleave", () => (v.card.hidden = true));
+  const move = (event) => { v.batch = Math.max(v.scale.batch(event.clientX - v.plot.getBoundingClientRect().left), 1); update(v); };
   let closes = false; // a click that closes a menu is not one on the chart
   v.plot.addEventListener("pointerdown", () => { closes = Boolean(document.querySelector("[data-testid=stPopoverBody]")); }, true);
   v.plot.addEventListener("pointermove", (event) => {
     if (closes || !(event.buttons & 1)) return;
     v.batchSlider.held = true;
-    v.batch = Math.max(batchAt(event), 1);
-    update(v);
+    move(event);
   });
   v.plot.addEventListener("click", (event) => {
     v.batchSlider.held = false;
     if (closes) return;
-    v.batch = Math.max(batchAt(event), 1);
-    update(v);
+    move(event);
     commit(v);
   });
 }

@@ -1,10 +1,10 @@
 // The chart of the live answer, drawn as SVG: no library is loaded, and a slider redraws it in a few milliseconds.
 
 const AXES = {
-  speedup: { name: "Speedup", title: "Speedup over no speculation", of: (m, f, row, k) => m.speedup[row][k] * f[k], show: (v) => `${+v.toFixed(2)}×` },
-  tpot: { name: "ms/token", title: "Time per output token, ms", of: (m, f, row, k) => m.tpot_ms[row][k] / f[k], show: (v) => `${+v.toPrecision(3)}`, log: true, falls: true },
+  speedup: { name: "Speedup", title: "Speedup over no speculation", of: (m, f, row, k) => m.speedup[row][k] * f[k], show: FORMS.x, unit: "×" },
+  tpot: { name: "ms/token", title: "Time per output token, ms", of: (m, f, row, k) => m.tpot_ms[row][k] / f[k], show: digits, log: true, falls: true },
   rate: { name: "Tokens/s/GPU", title: "Tokens per second and GPU", of: (m, f, row, k) => m.rate[row][k] * f[k], show: (v) => (+v.toPrecision(3)).toLocaleString("en"), log: true },
-  usd: { name: "USD", title: "USD per million tokens", of: (m, f, row, k) => (m.usd_per_hour * 1e6) / 3600 / (m.rate[row][k] * f[k]), show: (v) => `$${+v.toPrecision(2)}`, log: true, falls: true },
+  usd: { name: "USD/M", title: "USD per million tokens", of: (m, f, row, k) => (m.usd_per_hour * 1e6) / 3600 / (m.rate[row][k] * f[k]), show: (v) => `$${digits(v)}`, log: true, falls: true },
 };
 
 /** The scale of one picture: places of batches and values, and what fits between. `shown`: K with a line of their own. */
@@ -19,6 +19,7 @@ function frame(m, axis, f, ranges, width, shown, asked) {
     if (k > 0) values.push(...band(m, axis, f, row, k));
     if (isSpeedup && m.twin) values.push(m.twin[row] * f[m.drafts.indexOf(m.k)]);
   }
+  for (const pin of beside(m, axis)) for (const batch of pin.batches) if (batch <= Math.min(pin.last, m.last)) values.push(servedAt(pin, axis, pin.f, batch, pin.ranges));
   if (isSpeedup) for (const one of [...m.published, ...m.own]) values.push(Math.min(one[2], 4));
   let low = Math.min(...values), high = Math.max(...values);
   if (isSpeedup) [low, high] = [Math.max(Math.min(low, 0.85) - 0.05, 0.3), Math.max(high * 1.03, 1.25)];
@@ -57,7 +58,7 @@ function picture(state, width) {
   zones(svg, state.zones, s, m);
   for (const value of ticks(s)) {
     add(line(`M${box.left},${y(value)}H${box.right}`, "stroke:var(--line)"));
-    add(label(box.left - 7, y(value) + 4, kind.show(value), "tick", "end"));
+    add(label(box.left - 7, y(value) + 4, value.toLocaleString("en") + (kind.unit || ""), "tick", "end"));
   }
   if (isSpeedup) add(line(`M${box.left},${y(1)}H${x(m.last)}`, "stroke:var(--ink);stroke-width:1.3"));
   if (m.largest > 0 && m.largest < s.end) {
@@ -66,20 +67,26 @@ function picture(state, width) {
     add(label(Math.min(ends, box.right - 24), box.bottom + 76, `▲ ${whole(m.largest)} fit`, "note"));
   }
   const inside = el("g", { "clip-path": "url(#inside)" }), last = s.rows[s.rows.length - 1], names = [];
+  const trace = (of, style) => inside.append(line(path(s.rows.map((row) => [x(m.batches[row]), of(row)])), style));
   add(inside);
   bands(inside, m, axis, f, s, ranges);
   for (const k of isSpeedup ? shown : [0, ...shown]) {
     const i = m.drafts.indexOf(k), of = (row) => y(kind.of(m, f, row, i)), color = k === state.pinned ? "pinned" : k ? "family" : "ink";
-    inside.append(line(path(s.rows.map((row) => [x(m.batches[row]), of(row)])), `stroke:var(--${color});stroke-width:${k === state.pinned ? 2.4 : 1};${k ? "" : "stroke-dasharray:5 4"}`));
+    trace(of, `stroke:var(--${color});stroke-width:${k === state.pinned ? 2.4 : 1};${k ? "" : "stroke-dasharray:5 4"}`);
     names.push({ at: of(last), said: named(k), color });
   }
   if (isSpeedup && m.twin) {
     const of = (row) => y(m.twin[row] * f[m.drafts.indexOf(m.k)]);
-    inside.append(line(path(s.rows.map((row) => [x(m.batches[row]), of(row)])), "stroke:var(--dense);stroke-width:1.8;stroke-dasharray:1 5;stroke-linecap:round"));
+    trace(of, "stroke:var(--dense);stroke-width:1.8;stroke-dasharray:1 5;stroke-linecap:round");
     names.push({ at: of(last), start: of(s.rows[0]), said: "dense model", color: "dense" });
   }
-  thick(inside, m, axis, f, s, ranges);
-  names.push({ at: y(valueAt(m, axis, f, m.last, m.drafts.indexOf(scheduled(ranges, m.last)))), said: ranges.length > 1 ? "K by batch" : named(ranges[0].k), color: "schedule", bold: true });
+  beside(m, axis).forEach((pin) => {
+    const color = `pin-${m.pins.indexOf(pin) + 1}`, at = Math.min(pin.last, m.last);
+    followed(inside, pin, axis, pin.f, s, pin.ranges, `stroke:var(--${color});stroke-width:2.2;stroke-dasharray:7 4`);
+    names.push({ at: y(servedAt(pin, axis, pin.f, at, pin.ranges)), said: pin.name.length > 17 ? `${pin.name.slice(0, 16)}…` : pin.name, color });
+  });
+  followed(inside, m, axis, f, s, ranges, "stroke:var(--page);stroke-width:7;stroke-linecap:round", "stroke:var(--schedule);stroke-width:4;stroke-linecap:round");
+  names.push({ at: y(servedAt(m, axis, f, m.last, ranges)), said: m.pins.length ? "now" : ranges.length > 1 ? "K by batch" : named(ranges[0].k), color: "schedule", bold: true });
   ends(svg, names, s, x(m.last));
   if (isSpeedup) points(inside, m, s);
   strips(svg, s, ranges, m, batch);
@@ -109,6 +116,9 @@ function valueAt(m, axis, f, batch, k) {
   return mixed(share, of(m, f, row, k), of(m, f, after, k));
 }
 
+/** What a configuration gives at a batch. */
+const servedAt = (m, axis, f, batch, ranges) => valueAt(m, axis, f, batch, m.drafts.indexOf(scheduled(ranges, batch)));
+
 /** Places of one range of the schedule: its ends and the rows between. */
 function along(m, range, of) {
   const inner = m.batches.filter((one) => one >= range.first && one <= range.last);
@@ -128,25 +138,35 @@ function bands(group, m, axis, f, s, ranges) {
   }
 }
 
-function thick(group, m, axis, f, s, ranges) {
+/** The line of what a configuration serves, in each of some styles. */
+function followed(group, m, axis, f, s, ranges, ...styles) {
   for (const range of ranges) {
     const k = m.drafts.indexOf(range.k);
     const d = path(along(m, range, (batch) => [s.x(batch), s.y(valueAt(m, axis, f, batch, k))]));
-    group.append(line(d, "stroke:var(--page);stroke-width:7;stroke-linecap:round"));
-    group.append(line(d, "stroke:var(--schedule);stroke-width:4;stroke-linecap:round"));
+    group.append(...styles.map((style) => line(d, style)));
   }
 }
 
+/** Pinned setups that have a figure on an axis. */
+const beside = (m, axis) => m.pins.filter((pin) => axis !== "usd" || pin.usd_per_hour !== null);
+
+/** Published runs and the user's own; each group has its name at the point where that covers least. */
 function points(group, m, s) {
-  for (const [batch, , value, same, , random] of m.published) {
-    const px = s.x(batch), py = s.y(value);
-    const css = random ? "fill:none;stroke:var(--published);stroke-width:1.3" : "fill:var(--published);stroke:var(--page);stroke-width:.8";
-    // The card under the pointer says what it is.
-    group.append(same ? diamond(px, py, 5, css) : el("circle", { cx: px, cy: py, r: 4, style: "fill:none;stroke:var(--other);stroke-width:1.3" }));
-  }
-  for (const [batch, k, value] of m.own) {
-    const said = `yours: ${value.toFixed(2)}×, batch ${batch}, K ${k ?? "not stated"}`;
-    group.append(dot(s.x(batch), s.y(value), 5.5, "fill:var(--own);stroke:var(--page);stroke-width:1.5", said));
+  const places = [...m.published, ...m.own].map(([batch, k, value, same, source, random, color, name]) => {
+    const px = s.x(batch), py = s.y(value), said = `${value.toFixed(2)}×, batch ${whole(batch)}, ${k === null ? "K not stated" : named(k)}. ${source}`;
+    const css = random || color === "other" ? `fill:none;stroke:var(--${color});stroke-width:1.3` : `fill:var(--${color});stroke:var(--page);stroke-width:.8`;
+    const made = same ? diamond(px, py, 5, css) : dot(px, py, 4, css, "");
+    made.append(el("title", {}, said));
+    group.append(made);
+    return { px, py, color, name };
+  });
+  const full = [...places];
+  for (const name of new Set(places.map((one) => one.name))) {
+    const half = name.length * 3.3, near = places.filter((one) => one.name === name).flatMap(({ px, py, color }) => [-13, 21].map((by) => ({ px: Math.min(Math.max(px, s.box.left + half), s.box.right - half), py: py + by, color })));
+    const covered = (at) => full.filter((one) => Math.abs(one.px - at.px) < (one.half || 6) + half && Math.abs(one.py - at.py + 4) < 12).length + 99 * (at.py > s.box.bottom || at.py < s.box.top + SASH);
+    const best = near.reduce((one, other) => (covered(other) < covered(one) ? other : one));
+    full.push({ ...best, half });
+    group.append(label(best.px, best.py, name, "note halo", "middle", `fill:var(--${best.color})`));
   }
 }
 

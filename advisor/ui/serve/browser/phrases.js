@@ -43,7 +43,7 @@ function holds(book, flag, facts) {
   return !missing(value) && !missing(against) && COMPARED[comparison](value, against);
 }
 
-/** The sentence of a slot: the first phrase whose flags hold; empty where none does. */
+/** The sentence of a slot, `*` around what is colored: the first phrase whose flags hold; empty where none does. */
 function say(book, slot, facts) {
   const of = (words) => words.split(" ").filter(Boolean).every((word) => (word[0] === "!" ? !holds(book, word.slice(1), facts) : holds(book, word, facts)));
   const told = (name) => {

@@ -3,13 +3,15 @@
 
 const bytes = (text) => Uint8Array.from(atob(text), (one) => one.charCodeAt(0));
 
+/** Curves of a setup with the places of their batches. */
+const placed = (data) => ({ ...data, x: data.batches.map(Math.log), end: data.batches[data.batches.length - 1] });
+
 /** Payload of show/live_answer.py, its tables unpacked. */
 function unpack(data) {
   const losses = bytes(data.loss);
   return {
-    ...data,
-    x: data.batches.map(Math.log),
-    end: data.batches[data.batches.length - 1],
+    ...placed(data),
+    pins: data.pins.map((pin) => ({ ...placed(pin), f: pin.drafts.map(() => 1), ranges: merged(pin.served) })),
     best_share: bytes(data.best_share),
     chance: bytes(data.chance),
     loss: Uint16Array.from({ length: losses.length / 2 }, (_, i) => losses[2 * i] + 256 * losses[2 * i + 1]),
@@ -132,7 +134,7 @@ function factsAt(m, { batch, length, place, best, k, chosen, tried, rows, ranges
     tpot_ms: own_k.tpot, plain_ms: rows[0].tpot, slow_ms: (row.tpot * row.speedup) / row.low, fastest_ms: Math.min(...rows.map((one) => one.tpot)),
     in_limit: own_k.kept, tried_in_limit: row.kept, any_in_limit: rows.some((one) => one.kept),
     needed_gib: m.needed_gib[0] + (m.needed_gib[1] - m.needed_gib[0]) * batch, wider_gpus: batch <= m.outcome.batch ? m.outcome.wider_gpus : null,
-    admit: isNow(m, length) ? m.outcome.admit : null, accepted_length: m.accepted ? length : null, borrowed: isNow(m, length) ? m.outcome.borrowed : null,
+    accepted_length: m.accepted ? length : null, ...(isNow(m, length) ? {} : { admit: null, borrowed: null, runs_length: null, cancels_from: null }),
     pays_to, loses_from, drafts_from, drafts_to, peak, peak_batch, switches,
     zone: zones.length ? running(zones.map(([kind, last]) => [last, kind]), batch)[1] : null,
     experts_loaded: m.loaded && at(m, column(m.loaded), batch, 0), experts_time: m.loaded && at(m, column(m.loading_time), batch, 0),
@@ -144,25 +146,11 @@ function factsAt(m, { batch, length, place, best, k, chosen, tried, rows, ranges
   };
 }
 
-/** What would change the K that is served: [{what, above, value, k}], those of the record where it is of this batch and length. */
-function flips(m, batch, length, now) {
-  const found = [], { facts } = now, lengthFlip = (above, value, k) => found.push({ what: "length", above, value, k });
-  if (facts === m.outcome) {
-    if (facts.below_length !== null) lengthFlip(false, facts.below_length, facts.below_k);
-    if (facts.off_length !== null) lengthFlip(false, facts.off_length, 0);
-    if (facts.above_length !== null) lengthFlip(true, facts.above_length, facts.above_k);
-  } else if (m.accepted && !(m.own_served && isNow(m, length))) {
-    const { lengths } = m.accepted, place = nearest(m, length), of = (i) => running(configuration(m, batch, i, false).runs, batch)[1];
-    for (const step of [-1, 1])
-      for (let i = place + step; i >= 0 && i < lengths.length; i += step)
-        if (of(i) !== now.k) {
-          lengthFlip(step > 0, (lengths[i] + lengths[i - step]) / 2, of(i));
-          break;
-        }
-  }
-  const next = now.ranges.find((one) => batch < one.first && one.k !== now.k);
-  if (next) found.push({ what: "batch", above: true, value: next.first - 1, k: next.k });
-  return found;
+/** What would change the K of the record: [what, value, K]. */
+function flips({ outcome }, ranges) {
+  const { batch, k, below_length, below_k, off_length, above_length, above_k } = outcome, next = ranges.find((one) => batch < one.first && one.k !== k);
+  const lengths = [["<", below_length, below_k], ["<", off_length, 0], [">", above_length, above_k]].filter(([, value]) => value !== null);
+  return [...lengths.map(([sign, value, to]) => [`Accepted length ${sign}`, value.toFixed(2), to]), ...(next ? [["Batch >", whole(next.first - 1), next.k]] : [])];
 }
 
 /** Zones [kind, last batch] of a configuration; none where the user's own speedups decide. */

@@ -46,19 +46,18 @@ function split(w, row, i, f) {
 
 function why(v) {
   const { w } = v, last = KEPT.last && KEPT.last.key === w.key ? KEPT.last : { batch: w.batch, k: w.k, f: w.drafts.map(() => 1) };
-  let row = 0;
-  w.batches.forEach((batch, i) => { if (Math.abs(Math.log(batch / last.batch)) < Math.abs(Math.log(w.batches[row] / last.batch))) row = i; });
-  const i = Math.max(w.drafts.indexOf(last.k), 0), batch = w.batches[row];
+  let at = 0;
+  w.batches.forEach((batch, i) => { if (Math.abs(Math.log(batch / last.batch)) < Math.abs(Math.log(w.batches[at] / last.batch))) at = i; });
+  const i = Math.max(w.drafts.indexOf(last.k), 0), batch = w.batches[at];
   v.first.textContent = `One round by K at batch ${batch}, ms`;
-  v.second.textContent = last.k ? `Why K = ${last.k} ${w.speedup[row][i] * last.f[i] > 1 ? "pays" : "does not pay"} at batch ${batch}` : `At batch ${batch}`;
-  if (v.plot.clientWidth) v.plot.replaceChildren(rounds(w, row, last.k, v.plot.clientWidth));
-  v.lines.replaceChildren(...split(w, row, i, last.f[i]).map(([said, value], place, all) =>
-    node("tr", { class: place === all.length - 1 ? "chosen" : "" }, node("th", { scope: "row" }, said), node("td", {}, value))));
+  v.second.textContent = last.k ? `Why K = ${last.k} ${w.speedup[at][i] * last.f[i] > 1 ? "pays" : "does not pay"} at batch ${batch}` : `At batch ${batch}`;
+  if (v.plot.clientWidth) v.plot.replaceChildren(rounds(w, at, last.k, v.plot.clientWidth));
+  v.lines.replaceChildren(grid([], split(w, at, i, last.f[i]).map(([said, value], place, all) => row(place === all.length - 1 ? "chosen" : "", said, value))));
 }
 
 function buildWhy(root) {
-  const v = { first: node("h2", {}), second: node("h2", {}), plot: node("div", { class: "plot", style: "min-height:380px" }), lines: node("tbody", {}), key: node("div", { class: "swatches" }) };
-  root.append(node("div", { class: "live" }, node("div", { class: "why" }, node("section", {}, v.first, v.plot, v.key), node("section", {}, v.second, node("table", {}, v.lines)))));
+  const v = { first: node("h2", {}), second: node("h2", {}), plot: node("div", { class: "plot", style: "min-height:380px" }), lines: node("div", {}), key: node("div", "swatches") };
+  root.append(node("div", "live", node("div", "why", node("section", {}, v.first, v.plot, v.key), node("section", {}, v.second, v.lines))));
   v.moved = () => { if (root.host && root.host.isConnected) why(v); else window.removeEventListener("moe-live", v.moved); };
   window.addEventListener("moe-live", v.moved);
   new ResizeObserver(v.moved).observe(v.plot);
