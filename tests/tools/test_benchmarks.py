@@ -34,8 +34,6 @@ SMALL: dict[str, dict[str, Any]] = {
     "design": {
         "BATCHES": ((1, 64),),
         "GRID": DesignGrid(n_experts=(64, 128), n_active=(4, 8), n_shared=(0,)),
-        "PLACED": {"mixtral-8x7b": {"n_gpus": 2, "tensor_parallel": 2}},
-        "TARGETS": ("h100-sxm:16",),
     },
     "ingest": {"n_rows": 400, "MAX_GIB": inf},
     "model": {},
