@@ -283,6 +283,7 @@ def judge(
     fixed: DraftRow | None = None,
     asked: Number = None,
     missing: Sequence[tuple[str, int]] = (),
+    beside: Sequence[str] = (),
 ) -> Verdict:
     """The verdict on runs.
 
@@ -291,6 +292,7 @@ def judge(
     losing : run whose loss is what the model predicts. fixed : the K of a misconfigured server that
         is faster once it is fixed. asked : the batch that the user names. [-]
     missing : inputs and the rules that wait for each, the cheapest first.
+    beside : rules found in runs that nobody would serve, noted where there is no other.
     """
     compared = [run.comparison for run in result.runs if run.comparison is not None]
     unfit = unfit_of(compared)
@@ -315,8 +317,9 @@ def judge(
     if result.contradicted:
         place, length = result.contradicted[0]
         facts |= {"first_place": place, "first_length": length}
-    if faults and case not in ("contradicted", "does_not_fit"):
-        facts["faults"] = tuple(rule for kind, rule in faults if kind == faults[0][0])
+    if case not in ("contradicted", "does_not_fit"):
+        of_kind = tuple(rule for kind, rule in faults if kind == faults[0][0])
+        facts["faults"] = of_kind or tuple(beside)
     if fixed is not None and case in ("misconfigured", "few_accepted"):
         facts |= {"fixed_k": fixed.n_draft, "fixed": fixed.speedup}
         facts |= {"fixed_low": fixed.speedup_low, "fixed_high": fixed.speedup_high}
@@ -601,6 +604,12 @@ def _same_server(comparison: Comparison, compared: Iterable[Comparison]) -> list
         for each in compared
         if _SERVER(each) == _SERVER(comparison) and each.batch_size == comparison.batch_size
     ]
+
+
+def decided_k(runs: Sequence[UserRun]) -> dict[float, int]:
+    """The K that measured speedups of runs decide, by batch. 0: no drafts."""
+    spans = _decision(runs, None).spans
+    return {batch: span.k for span in spans for batch in span.batches}
 
 
 def _decision(runs: Sequence[UserRun], subject: Comparison | None) -> Decision:
