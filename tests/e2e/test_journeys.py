@@ -173,7 +173,7 @@ def test_the_published_sample_sets_the_bar_and_becomes_k_by_batch(page: Any, app
     assert drafted == ["K = 3", "K = 5", "K = 3"]
     command = page.locator(".launch pre").inner_text().replace("\n", "")
     assert '"num_speculative_tokens":5' in command
-    assert "[2,3,3],[4,34,5],[35," in command
+    assert "[[1,2,3],[3,64,5],[65," in command
 
 
 def test_a_file_that_is_no_configuration_is_refused(page: Any, app_url: str, context: Any) -> None:

@@ -615,6 +615,14 @@ def decided_k(runs: Sequence[UserRun]) -> dict[float, int]:
 def _decision(runs: Sequence[UserRun], subject: Comparison | None) -> Decision:
     """What measured speedups of the named run's server decide; of all runs where nothing is
     predicted."""
+    return decision(measured_speedups(runs, subject))
+
+
+def measured_speedups(runs: Sequence[UserRun], subject: Comparison | None = None) -> pd.DataFrame:
+    """Measured speedups by batch_size and draft_tokens_k, of the runs that no sample left out too.
+
+    subject : a run of the server whose runs count; None: all.
+    """
     rows = []
     for run in runs:
         other = run.comparison
@@ -622,7 +630,7 @@ def _decision(runs: Sequence[UserRun], subject: Comparison | None) -> Decision:
             batch = run.number("batch_size") if other is None else other.batch_size
             k = run.number("draft_tokens_k")
             rows.append((batch, k, measured_gain(run) if k else None))
-    return decision(pd.DataFrame(rows, columns=["batch_size", "draft_tokens_k", "speedup"]))
+    return pd.DataFrame(rows, columns=["batch_size", "draft_tokens_k", "speedup"])
 
 
 def _cause(
