@@ -29,7 +29,7 @@ from advisor.ui.state import TYPED, link_to, understood
 from advisor.ui.state import plain as widgets_plain
 from tests.golden.sentences import Golden, lines_with
 from tests.own_model import CONFIG, CONFIG_JSON
-from tests.pages.app_page import go_to, live, press, telling, texts, titles
+from tests.pages.app_page import go_to, live, press, sheets, telling, texts, titles
 from tests.pages.app_page import opened as app
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -469,10 +469,13 @@ def test_a_page_s_settings_survive_another_page_and_stand_in_the_address() -> No
 
 
 def test_every_chart_has_an_alt_text_with_its_finding() -> None:
-    for page, tab in (("serve", "Explore"), ("serve", "Evidence"), ("trust", "How often right")):
-        found = charts(app(page, tab))
-        assert found, page
-        assert all(any(letter.isdigit() for letter in drawn.proto.alt) for drawn in found)
+    for page, tab in (("serve", "Explore"), ("serve", "Evidence"), ("trust", "")):
+        test = app(page, tab)
+        blocks = [block for one in sheets(test) for row in one["rows"] for block in row]
+        labels = [block["label"] for block in blocks if block["kind"] == "plate"]
+        labels += [drawn.proto.alt for drawn in charts(test)]
+        assert labels, page
+        assert all(any(letter.isdigit() for letter in label) for label in labels)
 
 
 def test_a_file_that_is_no_store_is_reported_not_raised(
