@@ -4,6 +4,7 @@ it fits in memory."""
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -21,6 +22,7 @@ from advisor.profiles import PROFILES, read_made
 
 if TYPE_CHECKING:  # an answer needs neither pandas nor the design search
     from advisor.answers.design.space import DesignSpace
+    from advisor.measured.refit_result import Errors
 
 
 def stated_k(advice: Advice) -> int:
@@ -131,3 +133,19 @@ def own_half_widths(advice: Advice) -> tuple[float, float] | None:
     curve = advice.curve
     now = float((curve.high[at] - curve.low[at]) / (2.0 * curve.speedup[at]))
     return now, study.width_after / 2.0
+
+
+ENOUGH_ROWS = 10
+"""Choice of this project: errors of fewer published points say too little of an accelerator and
+model."""
+
+
+def nearest_errors(near: Mapping[str, Errors]) -> tuple[str, Errors] | None:
+    """The first group with enough runs and its errors, else the last one's.
+
+    near : groups by name, the nearest first. None without one that was judged.
+    """
+    groups = list(near.items())
+    enough = [each for each in groups if each[1].n >= ENOUGH_ROWS]
+    chosen = next(iter(enough or groups[-1:]), None)
+    return None if chosen is None or chosen[1].median_ape is None else chosen

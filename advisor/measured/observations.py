@@ -60,6 +60,8 @@ class Laboratory(Frozen):
     one decides."""
     first_collected: date = date.min
     """Left out where it was before PARTED_FROM."""
+    repository: str = ""
+    """What the work of one person is called by, `owner/name`. Empty for a team."""
     immature: str = ""
     """Why its serving stack is called immature, and by whom. Empty where nobody does."""
 

@@ -523,6 +523,39 @@ def read_prospective() -> Prospective:
     )
 
 
+GATES = PROFILES / "validation" / "gates.json"
+
+
+@dataclass(frozen=True)
+class Gate:
+    """One gate of docs/validation.md with its figure, both shares. [-]"""
+
+    key: str
+    figure: float | None
+    limit: float
+    at_most: bool
+    """Which side is good."""
+    n: int
+    n_sources: int
+    status: str
+    """`met`, `missed`, or `not testable here`."""
+    facts: Mapping[str, Any]
+    """What is known of the reason."""
+
+
+@lru_cache(maxsize=1)
+def read_gates() -> tuple[str, tuple[Gate, ...]]:
+    """(hash of data and fits, gates as `make validation` ships them). Raises AdvisorError when the
+    file is missing or damaged."""
+    return read_made(
+        GATES,
+        lambda shipped: (
+            str(shipped["data_and_fits"]),
+            tuple(Gate(**gate) for gate in shipped["gates"]),
+        ),
+    )
+
+
 CHANCES = (0.0, 0.2, 0.5, 0.8, 0.9, 0.95, 1.0)
 """Ends of the ranges of stated chances of a gain that are held against what happened. [-]"""
 

@@ -116,7 +116,8 @@ class Dot:
     y: float
     color: str
     title: str
-    shape: Literal["dot", "ring", "diamond", "hollow"] = "dot"
+    shape: Literal["dot", "speck", "ring", "diamond", "hollow"] = "dot"
+    """A speck is one of hundreds."""
     name: str = ""
 
 
@@ -135,6 +136,8 @@ class Stretch:
     start: float
     end: float
     color: str
+    name: str = ""
+    """Stands in the bar; stretches with names share one row."""
 
 
 @dataclass(frozen=True)

@@ -93,9 +93,7 @@ class EarlyStyle:
             else:
                 held.append(message)
                 if not message.get("more_body"):
-                    for styled_message in _styled(
-                        held, shell(_asked(scope)) + ahead(scope["path"])
-                    ):
+                    for styled_message in _styled(held, shell(_asked(scope)) + ahead()):
                         await send(styled_message)
 
         if scope["type"] == "http" and "text/html" in Headers(scope=scope).get("accept", ""):
@@ -118,14 +116,9 @@ def _charts_script() -> str:
     return f"./{scripts[0].relative_to(folder).as_posix()}" if scripts else ""
 
 
-def ahead(path: str) -> str:
-    """Markup by which a browser fetches the charts' 5 MB before the first chart asks for them.
-
-    At once on a page that shows one; on Serve and Design, whose first screens have none, when it
-    is idle.
-    """
-    relation = "prefetch" if path.strip("/") in ("", "serve", "design") else "modulepreload"
-    return f'<link rel="{relation}" href="{_charts_script()}">' if _charts_script() else ""
+def ahead() -> str:
+    """Markup by which an idle browser fetches the charts' 5 MB: no first screen has one."""
+    return f'<link rel="prefetch" href="{_charts_script()}">' if _charts_script() else ""
 
 
 def _is_page(start: Message) -> bool:

@@ -29,7 +29,7 @@ from advisor.catalog.fit_records import (
     load_records,
 )
 from advisor.catalog.kernel_choice import SMALL_LAUNCHES_FILE, SmallLaunch
-from advisor.measured.validation import JUDGED
+from advisor.measured.validation import GATES, JUDGED
 from advisor.predict.ratios import RATIOS, RatioRecord
 from advisor.profiles import write_whole
 
@@ -157,3 +157,10 @@ def write_judged(
     rows = _lines(_compact(rounded(row)) for row in judged.to_dict("records"))
     opening = f'"data_and_fits":"{data_and_fits}","prospective":{_compact(rounded(prospective))}'
     _write(path, f'{{{opening},"rows":{rows}}}')
+
+
+def write_gates(gates: Sequence[Mapping[str, Any]], data_and_fits: str, path: Path = GATES) -> None:
+    """Write the gates as `GateLine.shipped` has them, with the hash of the data and fits behind
+    them."""
+    lines = _lines(_compact(rounded(gate)) for gate in gates)
+    _write(path, f'{{"data_and_fits":"{data_and_fits}","gates":{lines}}}')

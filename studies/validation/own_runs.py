@@ -304,12 +304,26 @@ def best_k_gates(regrets: pd.DataFrame) -> list[GateLine]:
     laboratories = int(regrets["laboratory"].nunique())
     mean, name = largest_mean(regrets)
     note = f"of {name}, the worst set: {percent(mean, 2)}" if name else ""
+    worst = regrets.loc[regrets[OURS].idxmax()]
     return [
         GateLine(
-            "best K regret, mean of the worst set", mean, MEAN_BAR, n, laboratories, note=note
+            "best K regret, mean of the worst set",
+            mean,
+            MEAN_BAR,
+            n,
+            laboratories,
+            note=note,
+            key="best_k_mean",
+            facts={"set": name},
         ),
         GateLine(
-            "best K regret, worst grid", float(regrets[OURS].max()), WORST_BAR, n, laboratories
+            "best K regret, worst grid",
+            float(worst[OURS]),
+            WORST_BAR,
+            n,
+            laboratories,
+            key="best_k_worst",
+            facts={"set": str(worst["set"])},
         ),
     ]
 

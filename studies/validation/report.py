@@ -20,11 +20,11 @@ from advisor.prediction import BAND_SIGMAS, AdvisorError
 from advisor.profiles import MEASUREMENTS, PROFILES
 from studies.fits.held_out import held_out, judge
 from studies.fits.overheads import prior_overheads
-from studies.fits.records import write_judged
+from studies.fits.records import write_gates, write_judged
 from studies.overheads import held_out_rows
 from studies.published import COLLECTION_FILES, PublishedPoint, points_of, read_numbers
 from studies.score import judged, opening_table, pooled, read_log
-from studies.validation.bars import bars_of_rounds
+from studies.validation.bars import bars_of_rounds, range_gate
 from studies.validation.kernels import bars_section, gates_section, measured_section
 from studies.validation.outside import (
     BUNDLE,
@@ -93,9 +93,9 @@ REASONS = {
 """A checkable cause for sources among the worst; the others say unknown."""
 
 
-def report(decode: Decode | None) -> str:
-    """The whole document. `decode`: `judged_decode`. Needs the store for it and R19; says so where
-    there is none."""
+def report(decode: Decode | None) -> tuple[str, list[GateLine]]:
+    """The whole document, and its gates. `decode`: `judged_decode`. Needs the store for it and R19;
+    says so where there is none."""
     frame = published_rows()
     points, refused = judged_points()
     rows = held_out(points)
@@ -107,9 +107,10 @@ def report(decode: Decode | None) -> str:
     own = own_run_rows(mature_points(points))
     regrets = best_k_regrets(rows, external, moesd)
     table, bars = _from_store()
+    gates = gate_lines(rows, external, regrets, decode)
     sections = [
         _head(rows, refused),
-        _gates(rows, external, regrets, decode),
+        _gates(gates),
         bars_of_rounds(rows, regrets, decode),
         gates_section(),
         bars,
@@ -128,7 +129,7 @@ def report(decode: Decode | None) -> str:
         reproduction_section(table),
         _worst(rows),
     ]
-    return "\n\n".join(section.strip() for section in sections) + "\n"
+    return "\n\n".join(section.strip() for section in sections) + "\n", gates
 
 
 def judged_points() -> tuple[list[PublishedPoint], dict[str, int]]:
@@ -182,11 +183,11 @@ grid of that post (DeepSeek-V4-Pro) is kept out of this project for outside vali
 model and quantity are not. Nothing is fitted on that figure."""  # noqa: E501
 
 
-def _gates(
+def gate_lines(
     rows: pd.DataFrame, external: pd.DataFrame, regrets: pd.DataFrame, decode: Decode | None
-) -> str:
+) -> list[GateLine]:
+    """Every gate. `rows`: `held_out`; the others as in `report`."""
     lines = speedup_gates(rows)
-    rest, n_rest = bundle_errors(external)["possible"]
     for name, group in external.groupby("source"):
         bar = BUNDLE_BAR if name == BUNDLE else 0.09
         lines.append(
@@ -197,10 +198,23 @@ def _gates(
                 len(group),
                 1,
                 needs_sources=False,
+                key="rounds",
+                facts={"set": name},
             )
         )
-    without = f"round cost, {BUNDLE} without impossible rounds"
-    lines.append(GateLine(without, rest, BUNDLE_BAR, n_rest, 1, needs_sources=False))
+    rest, n_rest = bundle_errors(external)["possible"]
+    lines.append(
+        GateLine(
+            f"round cost, {BUNDLE} without impossible rounds",
+            rest,
+            BUNDLE_BAR,
+            n_rest,
+            1,
+            needs_sources=False,
+            key="rounds_possible",
+            facts={"set": BUNDLE},
+        )
+    )
     lines += best_k_gates(regrets)
     if decode is not None:
         once = believed(held_out_rows(decode.shipped))
@@ -215,8 +229,13 @@ def _gates(
                 errors.n,
                 1,
                 needs_sources=False,
+                key="plain",
             )
         )
+    return lines
+
+
+def _gates(lines: list[GateLine]) -> str:
     body = [
         (
             line.what,
@@ -341,7 +360,9 @@ def main(path: Path = REPORT) -> None:
     """Write the document, and the data that pages, reports and comparisons read. Judged rows, own
     runs, ratios."""
     decode = judged_decode()
-    path.write_text(report(decode), encoding="utf-8")
+    text, gates = report(decode)
+    path.write_text(text, encoding="utf-8")
+    write_gates([line.shipped for line in (range_gate(), *gates)], data_hash())
     write_judged(judge(judged_rows()), data_hash(), pooled(read_log()))
     found = own_runs(own_run_rows(mature_points(judged_points()[0])))
     sys.stdout.write(f"{write_own_runs(found, data_hash())} written\n")

@@ -4,8 +4,8 @@ out."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -30,6 +30,15 @@ class GateLine:
     at_most: bool = True
     note: str = ""
     needs_sources: bool = True
+    key: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What the page Trust calls it by, and says of the reason."""
+
+    @property
+    def shipped(self) -> dict[str, Any]:
+        """The line as the page Trust reads it (`advisor.measured.validation.Gate`)."""
+        names = ("key", "figure", "limit", "at_most", "n", "n_sources", "status", "facts")
+        return {name: getattr(self, name) for name in names}
 
     @property
     def status(self) -> Literal["met", "missed", "not testable here"]:
@@ -106,26 +115,89 @@ def speedup_gates(rows: pd.DataFrame) -> list[GateLine]:
     every = errors_of(rows)
     slower = errors_of(rows[rows["measured"] < 1.0])
     shape, n_shape, sources_shape = shape_error(rows)
+    mature = errors_of(categories(rows[~rows["immature"]])["unknown"])
     return [
         _gate(
+            "same_run",
             "speedup, known engine class, same-run AL, fitted kernels: mean error",
             same.mape,
             0.12,
             same,
         ),
-        _gate("the same, 90 % of rows within", same.p90_ape, 0.25, same),
-        _gate("speedup, borrowed AL: mean error", borrowed.mape, 0.16, borrowed),
-        _gate("speedup, unknown engine or roofline: mean error", unknown.mape, 0.22, unknown),
-        GateLine("shape of the curve, one scale per source", shape, 0.09, n_shape, sources_shape),
-        _gate("sign, all rows", every.sign_accuracy, 0.95, every, at_most=False),
-        _gate("sign, rows below 1", slower.sign_accuracy_below_one, 0.80, slower, at_most=False),
+        _gate("same_run_p90", "the same, 90 % of rows within", same.p90_ape, 0.25, same),
+        _gate("borrowed", "speedup, borrowed AL: mean error", borrowed.mape, 0.16, borrowed),
+        _gate(
+            "unknown",
+            "speedup, unknown engine or roofline: mean error",
+            unknown.mape,
+            0.22,
+            unknown,
+            facts={"mature": mature.mape},
+        ),
+        GateLine(
+            "shape of the curve, one scale per source",
+            shape,
+            0.09,
+            n_shape,
+            sources_shape,
+            key="shape",
+            facts=_largest(rows),
+        ),
+        _gate(
+            "sign",
+            "sign, all rows",
+            every.sign_accuracy,
+            0.95,
+            every,
+            at_most=False,
+            facts=_wrong_sides(rows),
+        ),
+        _gate(
+            "slowdowns",
+            "sign, rows below 1",
+            slower.sign_accuracy_below_one,
+            0.80,
+            slower,
+            at_most=False,
+            facts={"of_rows": float((rows["predicted"] <= 1.0)[rows["measured"] < 1.0].mean())},
+        ),
     ]
 
 
+NEAR_ONE = 0.1
+"""Speedups that are hardly gains or losses: so near to 1. [-]"""
+
+
+def _largest(rows: pd.DataFrame) -> dict[str, Any]:
+    """The laboratory with most rows, and its share of them. [-]"""
+    shares = rows["source"].value_counts(normalize=True)
+    return {"laboratory": str(shares.index[0]), "share": float(shares.iloc[0])}
+
+
+def _wrong_sides(rows: pd.DataFrame) -> dict[str, float]:
+    """Rows on the wrong side of 1: how many, shares near 1 and below it. [-]"""
+    wrong = rows[(rows["predicted"] > 1.0) != (rows["measured"] > 1.0)]["measured"]
+    return {
+        "wrong": len(wrong),
+        "near": float(((wrong - 1.0).abs() <= NEAR_ONE).mean()),
+        "below": float((wrong < 1.0).mean()),
+    }
+
+
 def _gate(
-    what: str, figure: float | None, limit: float, errors: Errors, *, at_most: bool = True
+    key: str,
+    what: str,
+    figure: float | None,
+    limit: float,
+    errors: Errors,
+    *,
+    at_most: bool = True,
+    facts: Mapping[str, Any] | None = None,
 ) -> GateLine:
-    return GateLine(what, figure, limit, errors.n, errors.n_sources or 0, at_most=at_most)
+    sources = errors.n_sources or 0
+    return GateLine(
+        what, figure, limit, errors.n, sources, at_most=at_most, key=key, facts=facts or {}
+    )
 
 
 def worst(rows: pd.DataFrame, n: int = 12) -> pd.DataFrame:

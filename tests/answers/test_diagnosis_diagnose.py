@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from advisor.answers.diagnosis.diagnose import Diagnosis, diagnose
@@ -21,6 +22,7 @@ from advisor.answers.diagnosis.runs import UserFile, UserInput, read_runs
 from advisor.answers.diagnosis.verdict import cheapest_missing, runs_by_k
 from advisor.answers.engines.config import changed_line
 from advisor.measured.ingest.side_by_side import two_values
+from advisor.measured.points import published_rows
 from advisor.prediction import AdvisorError
 from advisor.show.words.diagnosis import diagnosis_document, view_of
 from tests.answers.console_runs import DRAFTED, PLAIN, block, launch, of_files
@@ -854,3 +856,21 @@ def test_a_speedup_is_of_one_quantity_of_both_runs(tpot: str, speedup: float) ->
     compared = [one for _, one in diagnose([UserFile("x.csv", rows.encode())]).comparisons]
     (measured,) = (row.measured for one in compared if (row := one.row("speedup")) is not None)
     assert measured == pytest.approx(speedup)
+
+
+def test_a_fault_of_runs_that_nobody_would_serve_stands_beside_the_verdict() -> None:
+    """Published runs on GB200: K = 5 at batch 128 ran beyond the captured graphs, where K = 3 gains
+    more and the model drafts 3 too."""
+    rows = published_rows("published_speedups_3")
+    grid = rows[(rows["hardware_id"] == "gb200") & (rows["model_id"] == "qwen3-30b-a3b")]
+
+    def of_rows(some: pd.DataFrame) -> Diagnosis:
+        return diagnose([UserFile("grid.csv", some.to_csv(index=False).encode())])
+
+    whole = of_rows(grid)
+    assert whole.verdict.case == "foreseen"
+    assert whole.verdict.faults == ("round_not_captured",)
+    (kept,) = (span.k for span in whole.verdict.decision.spans if 128.0 in span.batches)
+    assert kept == 3
+    alone = grid[(grid["draft_tokens_k"] == "5") & (grid["batch_size"] == "128")]
+    assert of_rows(alone).verdict.case == "misconfigured", "no other run is kept there"

@@ -237,7 +237,7 @@ def test_what_voids_a_command_is_the_first_thing_said_of_an_answer_that_has_one(
 
 
 @pytest.mark.parametrize(
-    "changes, refused",
+    ("changes", "refused"),
     [
         ({"k_max": 5}, True),
         ({"k_max": 3}, False),

@@ -73,7 +73,7 @@ _CHART_INK = """() => {
 drawings."""
 
 
-@pytest.mark.parametrize("view", ["serve-explore", "trust"])
+@pytest.mark.parametrize("view", ["serve-explore"])
 def test_text_of_charts_has_contrast_also_after_the_theme_changed(
     page: Any, app_url: str, view: str
 ) -> None:

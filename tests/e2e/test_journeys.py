@@ -23,7 +23,7 @@ from advisor.show.report.build import engine_setups
 from advisor.show.words.design import headline
 from advisor.ui.own_data import START as fields_START
 from tests.e2e.app_server import ROOT, wait_until_drawn
-from tests.e2e.views import ANSWER, CHART, go_to, open_more, upload
+from tests.e2e.views import ANSWER, SHEET, go_to, open_more, upload
 from tests.own_model import CONFIG_JSON
 
 pytestmark = pytest.mark.browser
@@ -133,7 +133,7 @@ def test_a_deep_link_with_a_page_s_setting_opens_there_and_survives_other_pages_
     page.get_by_role("heading", name="One round by K at batch 64, ms").wait_for()
     go_to(page, "Trust")
     page.wait_for_url("**/trust**serve_tab=Why**")
-    wait_until_drawn(page, CHART)
+    wait_until_drawn(page, SHEET)
     go_to(page, "Serve")
     wait_for_answer(page, scenario)
     page.get_by_role("heading", name="One round by K at batch 64, ms").wait_for()
@@ -152,12 +152,28 @@ def test_paste_a_slow_run_and_read_what_to_change(page: Any, app_url: str) -> No
     page.keyboard.press("Escape")
     wait_until_drawn(page)
     assert "--max-running-requests 128" in page.locator(".launch pre").inner_text()
+    page.locator("summary", has_text="Diagnosis").click()
     assert "128 sequences, above 48 sequences" in page.locator(".st-key-finding_0").inner_text()
-    page.locator("summary", has_text="Measured and predicted").click()
-    beside = page.get_by_test_id("stExpander").filter(has_text="Measured and predicted")
+    beside = page.get_by_test_id("stExpander").filter(has_text="Diagnosis")
     beside.get_by_test_id(
         "stDataFrame"
     ).first.wait_for()  # drawn on a canvas: tests/pages reads its cells
+
+
+def test_the_published_sample_sets_the_bar_and_becomes_k_by_batch(page: Any, app_url: str) -> None:
+    """One K: that of the headline, of the strip and of the command."""
+    page.goto(f"{app_url}/measure")
+    page.get_by_role("button", name="Try a sample: Qwen3-30B-A3B on GB200").click()
+    page.get_by_role("heading", name="Keep K = 3 at batch").wait_for()
+    wait_until_drawn(page, SHEET)
+    scenario = in_address(page)
+    assert (scenario.model_id, scenario.hardware_id) == ("qwen3-30b-a3b", "gb200")
+    strip = page.locator(".plate svg text").all_text_contents()
+    drafted = [text for text in strip if text.startswith("K = ")]
+    assert drafted == ["K = 3", "K = 5", "K = 3"]
+    command = page.locator(".launch pre").inner_text().replace("\n", "")
+    assert '"num_speculative_tokens":5' in command
+    assert "[[1,2,3],[3,64,5],[65," in command
 
 
 def test_a_file_that_is_no_configuration_is_refused(page: Any, app_url: str, context: Any) -> None:

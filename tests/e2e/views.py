@@ -17,6 +17,7 @@ PINS = "!".join(
 """Pinned setups of an address."""
 CHART = ".js-plotly-plot .main-svg"
 ANSWER = ".live h1"
+SHEET = ".sheet .plate svg"
 DROP = "Drop anything"
 WIDE = (
     b"concurrency,num_speculative_tokens,tpot_plain_ms,itl_with_eagle,acceptance_length\n1,3,2.32,2.4,1.8\n"
@@ -27,7 +28,7 @@ PAGES: Mapping[str, tuple[str, str]] = {
     "serve": ("", ANSWER),
     "design": ("design", ".sheet svg"),
     "measure": ("measure", "[data-testid=stMain] [data-testid=stFileUploader]"),
-    "trust": ("trust", CHART),
+    "trust": ("trust", SHEET),
     "share": ("share", "[data-testid=stMain] [data-testid=stDownloadButton]"),
 }
 """Page name: path of its address, and what is on it once it is drawn."""
@@ -96,7 +97,7 @@ def judged(page: Any, url: str) -> None:
     open_page(page, url, "measure", f"{SCENARIO}&model_id=gpt-oss-20b&hardware_id=b200-sxm")
     upload(page, DROP, "wide.csv", WIDE)
     page.get_by_role("button", name="Use my accepted length").wait_for()
-    wait_until_drawn(page, CHART)
+    wait_until_drawn(page, SHEET)
 
 
 def refused(page: Any, url: str) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from advisor.answers.design.candidates import LawQuality
 from advisor.answers.design.dials import Experts
 from advisor.prediction import Prediction, Tier
-from advisor.show.phrases import reading
+from advisor.show.phrases import pages, reading
 from advisor.show.phrases.board import BASIS, BOARD, REASONS
 from advisor.show.phrases.book import Book, Phrase
 from advisor.show.phrases.changes import CHANGE, NOTES, REFUSED, STANDING
@@ -227,6 +227,29 @@ _READING: Facts = dict.fromkeys(reading.BOOK.facts, "name") | {
     "starts": (("a.csv", 1), ("b.csv", 9)),
     "differences": (("batch", "8", "32"), ("engine", None, "vllm")),
     "in_ms": True,
+}
+_PAGES: Facts = dict.fromkeys(pages.BOOK.facts) | {
+    **dict.fromkeys(("rows", "n", "left_n", "slow_n", "rest_n", "near_n", "slowdowns"), 120),
+    **dict.fromkeys(("laboratories", "near_laboratories", "rest_laboratories", "foreseen"), 7),
+    **dict.fromkeys(("error", "left_error", "rest_error", "near_error", "mature", "below"), 0.12),
+    **dict.fromkeys(("range_held", "left_held", "near_held", "slow_foreseen", "of_rows"), 0.81),
+    **dict.fromkeys(("field", "share", "within", "happened", "most"), 0.79),
+    **dict.fromkeys(("near", "least", "limit", "gap"), 0.25),
+    **dict.fromkeys(("batch", "n_draft", "k", "n_runs", "wrong"), 3),
+    **dict.fromkeys(("findings", "clean", "not_judged"), 2),
+    "stated": 0.7,
+    "near_group": "this accelerator, other models",
+    "at_most": True,
+    "predicted": 1.5,
+    "measured": 1.4,
+    "model_id": "qwen3-30b-a3b",
+    "accelerator": "H200 SXM",
+    "set": "SpecBundle",
+    "laboratory": "local-inference-lab",
+    "quantity": "speedup",
+    "decides": True,
+    "without": 1900,
+    "with_drafts": 1450,
 }
 _ALONG: Facts = {
     "drafted": True,
@@ -470,6 +493,16 @@ FAMILIES: dict[str, tuple[Book, Facts, dict[str, Facts]]] = {
         },
         {case: {"reason": case} for case in ("unproven", "memory", "limit", "error")},
     ),
+    "pages": (
+        pages.BOOK,
+        _PAGES,
+        {
+            "all": {},
+            "nothing is near, a share wanted": {"near_n": None, "at_most": False},
+            "rounds of one K": {"quantity": "round", "decides": False},
+            "baselines": {"quantity": "plain"},
+        },
+    ),
     "along": (
         ALONG,
         _ALONG,
@@ -505,6 +538,7 @@ FILES = {
     ),
     "start": ("started", "along", "pareto"),
     "reading": ("reading",),
+    "pages": ("pages",),
 }
 """Families of each golden file."""
 

@@ -47,6 +47,8 @@ STATES: dict[str, tuple[str, str, dict[str, str]]] = {
 """A name : page, tab, parameters of the address."""
 MOST_ROWS = 6
 """Rows of a table that are kept; the others are counted."""
+MOST_DOTS = 24
+"""Records of a list (dots of a plate) from which on the first alone is kept."""
 LONGEST = 400
 """Characters of a text without a space (packed draws) that are kept as they are."""
 
@@ -68,6 +70,8 @@ def without_bulk(value: Any) -> Any:
     if isinstance(value, list):
         if len(value) > 4 and all(isinstance(each, int | float | list | None) for each in value):
             return f"{len(value)} numbers or lists"
+        if len(value) > MOST_DOTS and all(isinstance(each, dict) for each in value):
+            return [without_bulk(value[0]), f"{len(value) - 1} more"]
         return [without_bulk(each) for each in value]
     if isinstance(value, str) and len(value) > LONGEST and " " not in value:
         return f"{len(value)} characters"

@@ -178,7 +178,7 @@ def verdicts() -> dict[str, Verdict]:
         "foreseen": ("foreseen", LOSS | {"carried": True, "faults": ("first_token_waits",)}),
         "foreseen, off": ("foreseen", LOSS | {"better_k": 0, "high": 0.97}),
         "foreseen, not measured": ("foreseen", NAMED | {"predicted": 0.9, "is_foreseen": True}),
-        "foreseen, turned off": ("foreseen", LOSS | decided(OFF) | {"untried": True}),
+        "foreseen, turned off": ("foreseen", LOSS | decided(KEEP, OFF) | {"untried": True}),
         "foreseen, off and carried": (
             "foreseen",
             LOSS | decided(OFF) | {"untried": True, "carried": True},
@@ -193,7 +193,6 @@ def verdicts() -> dict[str, Verdict]:
             "agrees",
             RUN | {"measured": 0.02, "quantity": "plain", "k": 0, "n_runs": 1},
         ),
-        "agrees, all": ("agrees", RUN | {"measured": 0.02, "quantity": "plain", "k": 0}),
         "read as given": (
             "nothing",
             {"read_as": (SERVER, replace(SERVER, accelerator="bar", number="bar"))},
@@ -211,7 +210,6 @@ def verdicts() -> dict[str, Verdict]:
             },
         ),
         "all gain": ("agrees", RUN | decided(KEEP, SHORT, all_gain=True) | {"measured": 1.2}),
-        "some lose": ("faster", RUN | decided(KEEP, OFF) | {"measured": 1.8}),
         "missing": (
             "nothing",
             {"missing": (("launch", 12), ("accepted_length", 1), ("engine_version", 5))},

@@ -30,8 +30,11 @@ def opened(page: str = "serve", tab: str = "", **query: str) -> AppTest:
 
 
 def go_to(test: AppTest, page: str) -> AppTest:
-    """Choose another page, as a click on its link does; the next run draws it."""
+    """Choose another page, as a click on its link does; the next run draws it. Share comes with its
+    preview open."""
     test._page_hash = calc_hash("" if page == "serve" else page)
+    if page == "share":
+        test.session_state["share_preview"] = True
     return test
 
 
@@ -61,8 +64,42 @@ def telling(test: AppTest, words: str) -> list[str]:
     return [line for line in texts(test).splitlines() if words in line]
 
 
+def sheets(test: AppTest) -> list[dict[str, Any]]:
+    """The page's sheets as the browser gets them."""
+    found = (one.proto for one in test.get("bidi_component") if one.proto.component_name == "sheet")
+    return [json.loads(one.json) for one in found]
+
+
+def pasted_text(test: AppTest) -> list[str]:
+    """What the page's sheets give to be copied."""
+    blocks = [block for one in sheets(test) for row in one["rows"] for block in row]
+    return [block["text"] for block in blocks if block["kind"] == "copy"]
+
+
+def titles(test: AppTest) -> list[str]:
+    """Headlines of the page."""
+    return [one.value for one in test.title] + [
+        one["headline"] for one in sheets(test) if one["headline"]
+    ]
+
+
 def texts(test: AppTest) -> str:
     """All text of the page, without the marks that escape it."""
     kinds = (test.title, test.subheader, test.markdown, test.caption, test.text)
     kinds += (test.warning, test.error, test.info, test.success)
-    return "\n".join(item.value for kind in kinds for item in kind).replace("\\", "")
+    of_sheets = [
+        text
+        for one in sheets(test)
+        for text in (
+            *(one[name] for name in ("headline", "reason", "amber")),
+            *(
+                block.get(name, "")
+                for row in one["rows"]
+                for block in row
+                for name in ("title", "label", "text", "note")
+            ),
+        )
+    ]
+    return "\n".join([*(item.value for kind in kinds for item in kind), *of_sheets]).replace(
+        "\\", ""
+    )

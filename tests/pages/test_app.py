@@ -13,12 +13,13 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from advisor.answers.advice import advise
+from advisor.answers.track_record import track_record
 from advisor.measured.seeds import read_claims, read_findings
 from advisor.measured.store import default_store_path, only_writer
-from advisor.measured.validation import chances_kept, read_judged
 from advisor.physics import laws
 from advisor.predict.scenario import START_ACCEPTANCE, Scenario
 from advisor.predict.scenario_fields import FIELDS
+from advisor.show.phrases.pages import BOOK
 from advisor.ui import OLD_PATHS
 from advisor.ui.bar import IN_THE_BAR
 from advisor.ui.own_data import NAMES
@@ -28,7 +29,7 @@ from advisor.ui.state import TYPED, link_to, understood
 from advisor.ui.state import plain as widgets_plain
 from tests.golden.sentences import Golden, lines_with
 from tests.own_model import CONFIG, CONFIG_JSON
-from tests.pages.app_page import go_to, live, press, telling, texts
+from tests.pages.app_page import go_to, live, press, sheets, telling, texts, titles
 from tests.pages.app_page import opened as app
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -73,7 +74,7 @@ def row(data: Any) -> int:
 @pytest.mark.parametrize("page", PAGES)
 def test_each_page_has_one_title_and_no_error(page: str) -> None:
     test = app(page)
-    assert len(test.title) == (0 if page == "serve" else 1), (
+    assert len(titles(test)) == (0 if page == "serve" else 1), (
         "that of Serve is part of its live answer"
     )
     assert not test.error
@@ -234,9 +235,7 @@ def test_an_old_path_leads_to_the_page_that_shows_the_same(
     tab = settings.get(f"{page}_tab", "")
     test = app(path, acceptance="2.4@3")
     assert test.session_state["_scenario"].acceptance == "2.4@3"
-    assert [one.value for one in test.title] == [
-        one.value for one in app(page, tab, acceptance="2.4@3").title
-    ]
+    assert titles(test) == titles(app(page, tab, acceptance="2.4@3"))
     assert {name: test.session_state[name] for name in settings} == settings
 
 
@@ -470,10 +469,13 @@ def test_a_page_s_settings_survive_another_page_and_stand_in_the_address() -> No
 
 
 def test_every_chart_has_an_alt_text_with_its_finding() -> None:
-    for page, tab in (("serve", "Explore"), ("serve", "Evidence"), ("trust", "How often right")):
-        found = charts(app(page, tab))
-        assert found, page
-        assert all(any(letter.isdigit() for letter in drawn.proto.alt) for drawn in found)
+    for page, tab in (("serve", "Explore"), ("serve", "Evidence"), ("trust", "")):
+        test = app(page, tab)
+        blocks = [block for one in sheets(test) for row in one["rows"] for block in row]
+        labels = [block["label"] for block in blocks if block["kind"] == "plate"]
+        labels += [drawn.proto.alt for drawn in charts(test)]
+        assert labels, page
+        assert all(any(letter.isdigit() for letter in label) for label in labels)
 
 
 def test_a_file_that_is_no_store_is_reported_not_raised(
@@ -673,29 +675,26 @@ def test_measurements_show_what_the_store_holds(golden: Golden) -> None:
     assert telling(test, "aiconfigurator-core")
 
 
-def test_trust_by_accelerator_has_the_commonest_servers() -> None:
-    test = app("trust")
-    next(one for one in test.get("button_group") if "Accelerator" in one.options).set_value(
-        "hardware_id"
-    ).run()
-    shown = next(one for one in charts(test) if one.key == "coverage").proto.spec
-    assert all(name in shown for name in ("H100 SXM", "H200 SXM", "B200 SXM"))
+def test_trust_s_groups_are_of_the_commonest_servers() -> None:
+    test = trusted("trust_groups")
+    groups = " ".join(test.dataframe[0].value["Group"])
+    assert all(name in groups for name in ("All", "H100 SXM", "H200 SXM", "B200 SXM", "vLLM"))
+    assert not charts(test), "no chart library"
 
 
-def test_trust_is_one_page_that_shows_the_odds_and_the_claims_of_the_sources_with_their_state(
-    golden: Golden,
-) -> None:
-    test = app("trust", acceptance="2.4@3")
+def test_trust_is_one_page_that_folds_the_claims_of_the_sources_with_their_state() -> None:
+    test = trusted("trust_claims", acceptance="2.4@3")
     claims = read_claims()
     shown = next(item.value for item in test.dataframe if "Claim" in item.value)
     assert len(shown) == len(claims)
-    assert f"{len(claims)} claims" in texts(test)
+    assert any(f"{len(claims)} claims" in part.label for part in test.expander)
     assert sorted(shown["State"]) == sorted(found.state for found in read_findings().values())
     assert not test.tabs
-    odds = chart(test, "chances")
-    kept = chances_kept(read_judged()[1])
-    assert all(f"{n:,}" in odds.proto.spec for n in kept["n"])
-    golden(farthest_from=lines_with(odds.proto.alt, "Farthest from"))
+    folded = app("trust", acceptance="2.4@3")
+    assert not folded.dataframe, "nothing is read before it is opened"
+    drawn = live(folded, "sheet")
+    assert drawn["headline"] == BOOK.say("headline", track_record().facts({}))
+    assert "Nearest to this setup" in drawn["reason"]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 
 from advisor.answers.advice import advise
 from tests.answers.console_runs import block, launch
-from tests.pages.app_page import live, opened, press, texts
+from tests.pages.app_page import opened, pasted_text, press, telling, texts
 from tests.pages.test_uploads import judged, upload, zone
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures/diagnosis"
@@ -46,12 +46,6 @@ def typed(test: AppTest, metric: str, *values: float | None, k: int = 3) -> AppT
     return press(test, "read_values")
 
 
-def fixes(test: AppTest) -> list[str]:
-    """The command to paste, where there is one."""
-    shown = live(test, "launch_command")
-    return [] if shown is None else [shown["text"]]
-
-
 def compared(test: AppTest) -> pd.DataFrame:
     """The last run beside its prediction."""
     return [item.value for item in test.dataframe if "Predicted" in item.value][-1].set_index(
@@ -63,7 +57,7 @@ def test_a_pasted_run_gets_its_sentence_a_card_with_the_fix_and_its_prediction()
     test = diagnosed(page(), SLOW)
     verdict = judged(test)
     assert (verdict.case, verdict.faults) == ("misconfigured", ("sglang_admits_48",))
-    (command,) = fixes(test)
+    (command,) = pasted_text(test)
     assert command.startswith(
         "python -m sglang.launch_server \\\n  --model-path Qwen/Qwen3-30B-A3B"
     )
@@ -81,7 +75,7 @@ def test_files_are_diagnosed_without_a_text() -> None:
     test = page()
     upload(test, "honest.csv", (FIXTURES / "honest.csv").read_bytes())
     assert (judged(test).case, judged(test).better_k) == ("foreseen", 0)
-    (command,) = fixes(test)
+    (command,) = pasted_text(test)
     assert "--tp-size 2" in command
     assert "--speculative" not in command, "nothing is drafted where nothing pays"
 
@@ -106,7 +100,7 @@ def test_errors_stand_beside_the_button_and_an_older_diagnosis_goes() -> None:
     test = diagnosed(page(), SLOW)
     diagnosed(test, "hello <b>there</b>")
     assert "Two numbers" in test.error[0].value
-    assert not fixes(test)
+    assert not pasted_text(test)
     assert "open_mended" not in {button.key for button in test.button}
 
 
@@ -251,7 +245,8 @@ NUMBERS = ("tpot_ms", 38.1, 44.7)
 
 def test_numbers_with_a_launch_line_are_judged_as_their_server_which_becomes_the_bar_s() -> None:
     test = diagnosed(page(engine="vllm"), SERVER_LINE)
-    assert len(test.info) == 2  # the bar's new server, and the accelerator that stays
+    (notice,) = telling(test, "The bar is set to your server")
+    assert "Accelerator not said" in notice
     now = test.session_state["_scenario"]
     assert (now.model_id, now.n_gpus, now.drafter_id) == ("deepseek-v3", 8, "mtp")
     typed(test, *NUMBERS, 128)
@@ -269,7 +264,7 @@ def test_a_launch_line_sets_the_weights_that_its_checkpoint_is_in(
     diagnosed(test, f"vllm serve Qwen/{checkpoint} --tensor-parallel-size 8")
     now = test.session_state["_scenario"]
     assert (now.model_id, now.weight_dtype) == ("qwen3-235b-a22b", weights)
-    assert ("weights fp8" in test.info[0].value) == bool(weights)
+    assert ("weights fp8" in telling(test, "The bar is set")[0]) == bool(weights)
 
 
 def test_what_was_measured_is_said_beside_a_fault() -> None:
@@ -283,9 +278,9 @@ def test_what_was_measured_is_said_beside_a_fault() -> None:
 def test_what_was_forgotten_is_not_said_over_what_comes_next() -> None:
     test = typed(diagnosed(page(engine="vllm"), SERVER_LINE), *NUMBERS, 128)
     press(test, "forget")
-    assert [item.value for item in test.info] == ["Forgotten"]
+    assert telling(test, "Forgotten") == ["Forgotten."]
     typed(test, *NUMBERS, 128)
-    assert "Forgotten" not in [item.value for item in test.info]
+    assert not telling(test, "Forgotten")
 
 
 def test_one_number_and_a_sentence_are_refused_and_what_to_do_is_named() -> None:
@@ -320,7 +315,7 @@ def test_a_launch_line_pasted_beside_numbers_joins_them_in_either_order(first: i
     assert judged(test).case != "misconfigured"
     steps[1 - first](test)
     assert "sglang_admits_48" in judged(test).faults
-    assert [one.splitlines()[-1] for one in fixes(test)] == ["  --max-running-requests 64"]
+    assert [one.splitlines()[-1] for one in pasted_text(test)] == ["  --max-running-requests 64"]
     assert judged(test).measured == pytest.approx(0.76, abs=0.005), "the numbers stand"
     press(test, "forget")
     diagnosed(test, line)

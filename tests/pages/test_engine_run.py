@@ -53,7 +53,14 @@ def measured() -> AppTest:
     shutil.copytree(folder, profile.runs_folder() / "k4-engine")
     facts = {"preset": profile.ENGINE, "device": "k4", "pid": 1, "started": 0.0, "exit_code": 0}
     profile._note("k4-engine", facts)
-    return opened("measure", **link(SCENARIO))
+    return on_measure()
+
+
+def on_measure() -> AppTest:
+    """The page Measure with its part on measuring open."""
+    test = opened("measure", **link(SCENARIO))
+    test.session_state["measure_setup"] = True
+    return test.run()
 
 
 def commands(test: AppTest) -> list[str]:
@@ -65,7 +72,7 @@ def test_without_an_engine_there_is_the_command_alone(
     monkeypatch: pytest.MonkeyPatch, golden: Golden
 ) -> None:
     monkeypatch.setattr(profile, "engine_python", lambda: "")
-    test = opened("measure", **link(SCENARIO))
+    test = on_measure()
     golden(command=commands(test), it_runs=telling(test, "It runs"))
     assert "engine_start" not in {item.key for item in test.button}
 
@@ -75,7 +82,7 @@ def test_a_run_is_started_cancelled_and_resumed_on_the_page(
     golden: Golden,
 ) -> None:
     monkeypatch.setenv("FAULT", "hang:1")  # else it may be over before the page is open again
-    test = opened("measure", **link(SCENARIO))
+    test = on_measure()
     test.text_input(key="engine_batches").set_value("1,4")
     test.text_input(key="engine_context").set_value("16")
     test.text_input(key="engine_drafts").set_value("0,1").run()
@@ -84,11 +91,11 @@ def test_a_run_is_started_cancelled_and_resumed_on_the_page(
     run = profile.latest(engine=True)
     assert profile.latest() is None, "no sweep"
     until(lambda: profile.engine_progress(run)[0] > 0)
-    again = opened("measure", **link(SCENARIO))  # a new session
+    again = on_measure()  # a new session
     assert any("Measuring olmoe" in str(item.proto) for item in again.get("progress"))
     press(again, "engine_cancel")
     until(over)
-    after = opened("measure", **link(SCENARIO))
+    after = on_measure()
     golden(cancelled_what=telling(after, "Cancelled: what"))
     monkeypatch.delenv("FAULT")
     press(after, "engine_resume")
@@ -101,7 +108,7 @@ def test_a_run_is_started_cancelled_and_resumed_on_the_page(
 def test_a_grid_that_cannot_be_run_is_refused_in_the_command_s_words(golden: Golden) -> None:
     profile.start_engine(SCENARIO, "k4", CONFIG, ("1,q", "0", "16"))
     until(over)
-    golden(profiler_refused=telling(opened("measure", **link(SCENARIO)), "The profiler"))
+    golden(profiler_refused=telling(on_measure(), "The profiler"))
 
 
 def test_its_points_stand_on_the_curve_and_one_button_uses_them(golden: Golden) -> None:

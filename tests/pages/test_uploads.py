@@ -21,11 +21,11 @@ from tests.golden.sentences import Golden
 from tests.measured.refit_synthetic import benchmark_csv
 from tests.measured.test_own_points import rows as sweep_rows
 from tests.own_model import CONFIG_JSON
-from tests.pages.app_page import go_to, keys, live, opened, press, telling, texts
+from tests.pages.app_page import go_to, keys, live, opened, press, telling, texts, titles
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures/ingest"
 COLUMNS = "Read with these columns"
-UNTOUCHED = "Your measurements vs the model"
+UNTOUCHED = "Compare your server with the model"
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +104,7 @@ def test_an_upload_is_read_refitted_known_when_it_comes_again_and_the_refit_undo
     upload(test, "copy of mine.csv", points)
     golden(again=telling(test, "already"))
     assert refit_of(test)
-    assert page().title[0].value == UNTOUCHED, "another session"
+    assert titles(page()) == [UNTOUCHED], "another session"
     press(test, "undo_refit")
     assert not any("before and" in alt for alt in alts(test))
     assert refit_of(test) is None
@@ -487,7 +487,7 @@ def test_undoing_a_refit_or_forgetting_its_upload_ends_its_use_and_one_that_came
     golden(forgotten=telling(test, "constants again"))
     assert zone(test).key != before
     assert not zone(test).value
-    assert test.title[0].value == UNTOUCHED
+    assert titles(test) == [UNTOUCHED]
     other = press(upload(page(refit=carried), "runs.csv", RUNS), "forget")
     assert telling(other, "constants again") == []
     assert scenario(other).refit == carried
@@ -703,7 +703,7 @@ def test_a_config_json_becomes_the_same_model_dropped_as_under_more(
     assert START_ACCEPTANCE not in {one.acceptance for one in found}
 
 
-def test_k_from_a_name_is_confirmed_and_the_refit_stands_before_the_charts(golden: Golden) -> None:
+def test_k_from_a_name_is_confirmed_and_the_refit_says_what_changed(golden: Golden) -> None:
     runs = ("1,165,221", "4,138,197", "8,118,171", "16,91,133", "32,66,88", "64,45,49")
     text = "users,tps_base,tps_mtp3,gpu,notes\n" + "".join(f"{run},H200,x\n" for run in runs)
     test = upload(page(hardware_id="h200-sxm"), "mine.csv", text.encode())

@@ -99,6 +99,7 @@ def rows(**changes: object) -> pd.DataFrame:
         "predicted": [2.0, 4.0, 6.0, 1.1, 2.0, 4.0],
         "low": 0.9,
         "high": 3.5,
+        "immature": False,
     }
     return pd.DataFrame(base | changes)
 

@@ -28,7 +28,13 @@ from advisor.answers.diagnosis.runs import (
     differences,
     read_runs,
 )
-from advisor.answers.diagnosis.verdict import Verdict, baseline_off, cheapest_missing, judge
+from advisor.answers.diagnosis.verdict import (
+    Verdict,
+    baseline_off,
+    cheapest_missing,
+    decided_k,
+    judge,
+)
 from advisor.predict.scenario import Scenario
 
 State = Literal["found", "clean", "not_judged", "not_concerned"]
@@ -217,10 +223,18 @@ def diagnose(
         for _, rule in all_rules()
     ]
     groups = [_of_batch(of_rule, stated_batch) for of_rule in by_rule if of_rule]
-    fixed = None if result.contradicted else _fixed([group[0] for group in groups])
+    k_at_batch = decided_k(result.runs)
+    beside = [group for group in groups if all(_is_beside(each, k_at_batch) for each in group)]
+    counted = [group[0] for group in groups if group not in beside]
+    fixed = None if result.contradicted else _fixed(counted)
     findings = tuple(_finding(group, fixed) for group in groups)
     clean, not_judged = _by_rule(outcomes)
-    faults = [finding for finding in findings if not finding.rule.expected and finding.counts]
+    of_beside = [group[0].rule.id for group in beside]
+    faults = [
+        finding
+        for finding in findings
+        if not finding.rule.expected and finding.counts and finding.rule.id not in of_beside
+    ]
     losing = [group[0].run.comparison for group in groups if group[0].rule.expected]
     verdict = judge(
         result,
@@ -229,6 +243,7 @@ def diagnose(
         fixed=fixed,
         asked=stated_batch,
         missing=cheapest_missing(outcome.lacks for outcome in not_judged),
+        beside=of_beside,
     )
     places = [
         *(finding.places[0] for finding in findings),
@@ -245,6 +260,17 @@ def diagnose(
         launch_line=next((line for line in lines if isinstance(line, str)), ""),
         changes=tuple(finding.change for finding in findings if places[0] in finding.places),
     )
+
+
+def _is_beside(outcome: RuleOutcome, kept: Mapping[float, int]) -> bool:
+    """Whether a fault of the settings is of a K that neither measured speedups nor the model would
+    draft at that batch: its remedy changes nothing that is served."""
+    comparison = outcome.run.comparison
+    if outcome.kind != "configuration" or outcome.rule.expected or comparison is None:
+        return False
+    k = comparison.n_draft
+    best = kept.get(comparison.batch_size, 0)
+    return best not in (0, k) and comparison.recommended.n_draft != k
 
 
 def _of_batch(outcomes: Sequence[RuleOutcome], asked: float | None) -> list[RuleOutcome]:

@@ -283,6 +283,7 @@ def judge(
     fixed: DraftRow | None = None,
     asked: Number = None,
     missing: Sequence[tuple[str, int]] = (),
+    beside: Sequence[str] = (),
 ) -> Verdict:
     """The verdict on runs.
 
@@ -291,6 +292,7 @@ def judge(
     losing : run whose loss is what the model predicts. fixed : the K of a misconfigured server that
         is faster once it is fixed. asked : the batch that the user names. [-]
     missing : inputs and the rules that wait for each, the cheapest first.
+    beside : rules found in runs that nobody would serve, noted where there is no other.
     """
     compared = [run.comparison for run in result.runs if run.comparison is not None]
     unfit = unfit_of(compared)
@@ -315,8 +317,9 @@ def judge(
     if result.contradicted:
         place, length = result.contradicted[0]
         facts |= {"first_place": place, "first_length": length}
-    if faults and case not in ("contradicted", "does_not_fit"):
-        facts["faults"] = tuple(rule for kind, rule in faults if kind == faults[0][0])
+    if case not in ("contradicted", "does_not_fit"):
+        of_kind = tuple(rule for kind, rule in faults if kind == faults[0][0])
+        facts["faults"] = of_kind or tuple(beside)
     if fixed is not None and case in ("misconfigured", "few_accepted"):
         facts |= {"fixed_k": fixed.n_draft, "fixed": fixed.speedup}
         facts |= {"fixed_low": fixed.speedup_low, "fixed_high": fixed.speedup_high}
@@ -603,9 +606,23 @@ def _same_server(comparison: Comparison, compared: Iterable[Comparison]) -> list
     ]
 
 
+def decided_k(runs: Sequence[UserRun]) -> dict[float, int]:
+    """The K that measured speedups of runs decide, by batch. 0: no drafts."""
+    spans = _decision(runs, None).spans
+    return {batch: span.k for span in spans for batch in span.batches}
+
+
 def _decision(runs: Sequence[UserRun], subject: Comparison | None) -> Decision:
     """What measured speedups of the named run's server decide; of all runs where nothing is
     predicted."""
+    return decision(measured_speedups(runs, subject))
+
+
+def measured_speedups(runs: Sequence[UserRun], subject: Comparison | None = None) -> pd.DataFrame:
+    """Measured speedups by batch_size and draft_tokens_k, of the runs that no sample left out too.
+
+    subject : a run of the server whose runs count; None: all.
+    """
     rows = []
     for run in runs:
         other = run.comparison
@@ -613,7 +630,7 @@ def _decision(runs: Sequence[UserRun], subject: Comparison | None) -> Decision:
             batch = run.number("batch_size") if other is None else other.batch_size
             k = run.number("draft_tokens_k")
             rows.append((batch, k, measured_gain(run) if k else None))
-    return decision(pd.DataFrame(rows, columns=["batch_size", "draft_tokens_k", "speedup"]))
+    return pd.DataFrame(rows, columns=["batch_size", "draft_tokens_k", "speedup"])
 
 
 def _cause(

@@ -8,12 +8,8 @@ from itertools import cycle
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 
-from advisor.answers.advice import Advice
-from advisor.answers.diagnosis.verdict import RunsOfK
 from advisor.answers.expert_ranks import RanksAnswer
-from advisor.catalog.adjustment import change_text
 from advisor.measured.refit import BeforeAfter, curve_name
 from advisor.measured.sweep_fit import SweepFit
 from advisor.physics.routing_trace import UnionRow
@@ -28,7 +24,6 @@ from advisor.show.charts.figure import (
     VERMILLION,
     Chart,
     add_band,
-    add_bars,
     add_diagonal,
     add_line,
     add_points,
@@ -37,21 +32,13 @@ from advisor.show.charts.figure import (
     marker,
     new_figure,
 )
-from advisor.text import counted
 
 _TITLES = {
     "speedup": ("Speedup over no speculation (×)", 1.0),
     "tpot_s": ("Time per output token (ms)", 1e3),
     "step_time_s": ("Time of one step (ms)", 1e3),
 }
-_COVERED = 0.75
-"""Bands that hold a smaller share are drawn in another colour: the gate of docs/validation.md.
-[-]"""
-_BAR_HOVER = "%{y}: %{text}<extra></extra>"
-_TICKS = (0.25, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
 _COUNTED = (VERMILLION, BLUE, GREEN, ORANGE)
-_Z_80 = 1.2816
-"""Standard deviations on either side that hold 80%. [-]"""
 
 
 def before_after_chart(curves: BeforeAfter) -> Chart:
@@ -153,163 +140,6 @@ def union_chart(rows: Sequence[UnionRow]) -> Chart:
     return Chart(figure, alt, frame)
 
 
-TIER_NAMES = {
-    "measured": "measured here",
-    "interpolated": "between measured kernels",
-    "fitted": "modelled from measured kernels",
-    "roofline": "data sheet only",
-}
-
-
-def predicted_chart(judged: pd.DataFrame, by: str = "predicted_tier") -> Chart:
-    """Predicted against measured speedup, one point for each published row, apart by one of its
-    columns.
-
-    judged : rows with measured, predicted_speedup, predicted_low, predicted_high, source_title and
-        the column `by`,
-    whose values are the names of the legend where they are no tiers.
-    """
-    figure = new_figure(
-        "Predicted against measured speedup", "Measured (×)", "Predicted (×)", height=480
-    )
-    low = 0.9 * float(min(judged["measured"].min(), judged["predicted_low"].min()))
-    high = 1.05 * float(max(judged["measured"].max(), judged["predicted_high"].max()))
-    add_diagonal(figure, low, high)
-    groups = sorted(judged.groupby(by), key=lambda pair: -len(pair[1]))
-    for order, (name, rows) in enumerate(groups):
-        color = SERIES[order % len(SERIES)]
-        value = rows["predicted_speedup"]
-        ends = {
-            "array": rows["predicted_high"] - value,
-            "arrayminus": value - rows["predicted_low"],
-        }
-        look = {"color": color, "thickness": 0.6, "width": 0}
-        add_points(
-            figure,
-            rows["measured"],
-            value,
-            TIER_NAMES.get(str(name), str(name)),
-            marker(SYMBOLS[order % len(SYMBOLS)], 8, color, opacity=0.75),
-            error_y={"type": "data", "symmetric": False, **ends, **look},
-            customdata=rows[
-                [
-                    "model_id",
-                    "hardware_id",
-                    "drafter",
-                    "batch_size",
-                    "draft_tokens_k",
-                    "source_title",
-                ]
-            ],
-            hovertemplate="<b>predicted %{y:.2f}×, measured %{x:.2f}×</b><br>%{customdata[0]} on "
-            "%{customdata[1]}, "
-            "%{customdata[2]}, batch %{customdata[3]}, K = "
-            "%{customdata[4]}<br>%{customdata[5]}<extra></extra>",
-        )
-    for update, value in (
-        (figure.update_xaxes, "measured"),
-        (figure.update_yaxes, "predicted_speedup"),
-    ):
-        ticks = [
-            tick
-            for tick in _TICKS
-            if 0.8 * judged[value].min() <= tick <= 1.2 * judged[value].max()
-        ]
-        text = [f"{tick:g}×" for tick in ticks]
-        update(type="log", range=[np.log10(low), np.log10(high)], tickvals=ticks, ticktext=text)
-    figure.update_layout(hovermode="closest")
-    fit_legend(figure)
-    error = (judged["predicted_speedup"] / judged["measured"] - 1.0).abs()
-    alt = (
-        f"Predicted against measured speedup of {len(judged)} published rows: median error "
-        f"{error.median():.0%}."
-    )
-    return Chart(figure, alt, judged)
-
-
-def coverage_chart(errors: pd.DataFrame) -> Chart:
-    """Share of measured speedups inside the 80 % band, by group, with the band's width.
-
-    errors : one row for each group: group, n, laboratories, coverage, width (of the band over the
-        prediction) and
-    median_error. [-]
-    """
-    title = "Inside the 80% range, its width, median error"
-    figure = new_figure(title, "", "", height=100 + 40 * len(errors))
-    met = np.where(errors["coverage"] >= _COVERED, GREEN, ORANGE).tolist()
-    text = [
-        f"{row.coverage:.0%} in ±{row.width / 2:.0%}<br>error {row.median_error:.0%}"
-        for row in errors.itertuples()
-    ]
-    add_bars(figure, _names(errors), errors["coverage"], met, hovertemplate=_BAR_HOVER)
-    # Beside the longest bar, where neither a bar's colour nor the dotted line runs through it.
-    bar_labels = {
-        "x": [1.03] * len(errors),
-        "y": _names(errors),
-        "text": text,
-        "textposition": "middle right",
-    }
-    figure.add_scatter(
-        **bar_labels,
-        textfont_size=11,
-        mode="text",
-        hoverinfo="skip",
-        showlegend=False,
-        cliponaxis=False,
-    )
-    figure.add_vline(x=0.8, line={"color": NEUTRAL, "dash": "dot"})
-    figure.update_xaxes(range=[0, 1.7], tickformat=".0%", tickvals=[0, 0.4, 0.8])
-    first = errors.iloc[0]
-    alt = (
-        f"{first['coverage']:.0%} of {first['n']} measured speedups of {first['laboratories']} "
-        f"laboratories, each counting alike ({first['group']}), lie in the 80% range, on "
-        f"average ±{first['width'] / 2:.0%}; the median error is {first['median_error']:.0%}."
-    )
-    return Chart(figure, alt, errors)
-
-
-def chances_chart(kept: pd.DataFrame) -> Chart:
-    """Stated chances of a gain (`chances_kept`) against the share that gained, each with its 80%
-    interval."""
-    figure = new_figure("Chance of a gain: stated and observed", "Stated chance", "Gained")
-    add_diagonal(figure, 0, 1)
-    gained = kept["happened"].to_numpy(float)
-    half_width = _Z_80 * np.sqrt(gained * (1.0 - gained) / kept["n"])
-    sides = [("bottom right", "top left")[place % 2] for place in range(len(kept))]
-    add_points(
-        figure,
-        kept["stated"],
-        gained,
-        "",
-        marker("circle", 10, BLUE),
-        mode="markers+text",
-        text=[f"{n:,}" for n in kept["n"]],
-        textposition=sides[::-1],
-        error_y={"array": half_width, "thickness": 1.5, "width": 0},
-        customdata=kept[["least", "most", "laboratories"]],
-        hovertemplate="stated %{customdata[0]:.0%} to %{customdata[1]:.0%}: %{y:.0%} gained, "
-        "%{text} rows of %{customdata[2]} laboratories<extra></extra>",
-        showlegend=False,
-    )
-    for update in (figure.update_xaxes, figure.update_yaxes):
-        update(range=[-0.03, 1.1], tickformat=".0%", tickvals=[0, 0.25, 0.5, 0.75, 1])
-    figure.update_layout(hovermode="closest")
-    off = kept.loc[(kept["stated"] - kept["happened"]).abs().idxmax()]
-    alt = (
-        f"Farthest from the stated chance are the {off['n']:.0f} rows at {off['stated']:.0%} in "
-        f"the mean, of which {off['happened']:.0%} gained."
-    )
-    return Chart(figure, alt, kept)
-
-
-def _names(errors: pd.DataFrame) -> list[str]:
-    """Each group with what it counts: rows, and the laboratories that its shares are means over."""
-    return [
-        f"{row.group}<br><sup>{counted(row.n, 'row')}, {counted(row.laboratories, 'lab')}</sup>"
-        for row in errors.itertuples()
-    ]
-
-
 def ratio_chart(fit: SweepFit) -> Chart:
     """Measured against predicted T(B, q) / T(B, 1) of one MoE layer, a colour and symbol per
     held-out k.
@@ -384,63 +214,3 @@ def rank_chart(answer: RanksAnswer) -> Chart:
         f"{best.pairs_ratio[-1]:.2f} times."
     )
     return Chart(figure, alt, table)
-
-
-_BEYOND = 2.0
-_QUANTITIES = {
-    "speedup": "Speedup (×)",
-    "round": "Time per round (ms)",
-    "plain": "Time per token (ms)",
-}
-"""Last batch drawn over the largest that was measured. [-]"""
-
-
-def own_gap_chart(advice: Advice, runs: RunsOfK) -> Chart:
-    """Measured runs of one K, sticks to their predictions, and the scenario's curve with its
-    range."""
-    curve = advice.curve
-    column = curve.column(runs.n_draft)
-    near = curve.batches <= _BEYOND * max(
-        float(runs.points["batch_size"].max()), float(curve.batches[1])
-    )
-    batches = curve.batches[near]
-    gains = runs.quantity == "speedup"
-    scale = 1.0 if gains else 1e3
-    predicted = {"speedup": curve.speedup, "round": curve.round_s, "plain": curve.tpot_s}
-    values = predicted[runs.quantity][near, column] * scale
-    title = f"{_QUANTITIES[runs.quantity]}, K = {runs.n_draft}: measured and predicted"
-    figure = new_figure(title, BATCH, "", height=430)
-    if gains:
-        add_band(figure, batches, curve.low[near, column], curve.high[near, column], "", 0.18)
-        figure.add_hline(y=1.0, line={"color": NEUTRAL, "width": 1})
-    length = float(curve.accepted_length[column])
-    add_line(figure, batches, values, f"model, {length:.2f} accepted" if gains else "model", BLUE)
-    points = runs.points.assign(
-        measured=runs.points["measured"] * scale, predicted=runs.points["predicted"] * scale
-    )
-    _sticks(figure, points)
-    add_points(
-        figure,
-        points["batch_size"],
-        points["measured"],
-        "yours",
-        marker("circle", 11, GREEN),
-        hovertemplate="%{y:.3g}",
-    )
-    fit_legend(figure)
-    log_axis(figure, batches)
-    figure.update_yaxes(ticksuffix="×" if gains else "")
-    gap = float(np.exp(np.log(points["measured"] / points["predicted"]).mean()))
-    n_points = f"{len(points)} points at K = {runs.n_draft}"
-    alt = f"{n_points} lie {change_text(gap)} from the prediction on average."
-    table = pd.DataFrame({"batch_size": batches, "model": values})
-    return Chart(figure, alt, pd.concat([table, points], ignore_index=True))
-
-
-def _sticks(figure: go.Figure, points: pd.DataFrame) -> None:
-    """A line from each point to the model, as one trace with gaps."""
-    gap = np.full(len(points), np.nan)
-    x = np.column_stack([points["batch_size"], points["batch_size"], gap]).ravel()
-    y = np.column_stack([points["measured"], points["predicted"], gap]).ravel()
-    line = {"color": NEUTRAL, "width": 1}
-    figure.add_scatter(x=x, y=y, mode="lines", line=line, hoverinfo="skip", showlegend=False)

@@ -54,7 +54,29 @@ BOOK = Book.of(
         "restores the scenario.",
     ),
     Phrase("own", "", "{decided} The command below follows these runs of yours."),
+    Phrase("pass_on", "", "Pass it on: {answer}"),
+    Phrase("answer", "", "{headline:inline}"),
+    Phrase(
+        "setup",
+        "",
+        "{model_id:model} · {gpus} × {accelerator} · {engine} · {drafter_id:drafter} · "
+        "{context:int} tokens of context, batch {batch:int}.",
+    ),
+    Phrase("link", "", "The link"),
+    Phrase(
+        "link_note",
+        "is_local",
+        "It opens on this computer alone. For others: the PDF, or the JSON report, which restores "
+        "everything.",
+    ),
+    Phrase("no_link", "", "This scenario is too long for a link: pass on the JSON report instead."),
+    Phrase(
+        "decide",
+        "decided",
+        "Your own runs decide: {decided} Files say so; the link carries the model alone.",
+    ),
     Phrase("elsewhere", "", "The launch line on {engine} is in the full report."),
+    flags={"decided": ("decided", "!=", "")},
 )
 LIVE_FILE = Book.of(
     Phrase(

@@ -81,6 +81,12 @@ PHRASES = phrases_of(
             ),
             "agrees": "{run_capital} {figures}, within the 80% range. {no_gain}",
         },
+        "short": {
+            "mismeasured": "{fault_text}",
+            "few_accepted": "{fault_text}",
+            "misconfigured": "{fault_text}",
+            "foreseen keeps": "A loss is predicted and measured for {run}: {figures}.",
+        },
         "needs": {
             "sized": "needs {needed_gib:int} GiB per GPU, {usable_gib:int} are usable: ",
             "": "does not fit: ",
@@ -426,8 +432,8 @@ def verdict_facts(verdict: Verdict) -> dict[str, Any]:
 def verdict_texts(verdict: Verdict) -> dict[str, str]:
     """The sentences of a verdict by slot: title, VERDICT, action, `read_as` and `missing`."""
     facts = verdict_facts(verdict)
-    texts = {
-        slot: BOOK.say(slot, facts) for slot in ("title", *VERDICT, "action", "below", "missing")
-    }
+    title = BOOK.say("title", facts | decision_facts(verdict.decision, measured=False))
+    slots = (*VERDICT, "action", "below", "short", "missing")
+    texts = {"title": title} | {slot: BOOK.say(slot, facts) for slot in slots}
     read_as = [BOOK.say("read_as", vars(server)) for server in verdict.read_as]
     return texts | {"read_as": " ".join(read_as)}

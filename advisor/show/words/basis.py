@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from advisor.answers.advice import Advice
-from advisor.answers.summary import borrowed_from, stored_curve
+from advisor.answers.summary import borrowed_from, nearest_errors, stored_curve
 from advisor.catalog.hardware import model_name
 from advisor.catalog.task_transfer import curve_on_task
 from advisor.predict.setup import Setup
@@ -17,16 +17,20 @@ from advisor.text import counted
 
 if TYPE_CHECKING:  # an answer needs no pandas
     from advisor.measured.refit_result import Errors
-    from advisor.measured.validation import Prospective
 
-ENOUGH_ROWS = 10
-"""Choice of this project: errors of fewer published points say too little of an accelerator and
-model."""
 _WORDS: Mapping[Tier, str] = {
     Tier.MEASURED: "measured at this very point",
     Tier.INTERPOLATED: "read between measured kernels of {}",
     Tier.FITTED: "modelled from the measured kernels of {}",
     Tier.ROOFLINE: "from the data sheet only, no kernel of it was measured",
+}
+
+
+TIER_NAMES = {
+    "measured": "measured here",
+    "interpolated": "between measured kernels",
+    "fitted": "modelled from measured kernels",
+    "roofline": "data sheet only",
 }
 
 
@@ -36,31 +40,13 @@ def tier_words(setup: Setup, tier: Tier) -> str:
     return _WORDS[tier].format(f"{chip}, the same chip" if chip else "this GPU")
 
 
-def track_record_text(prospective: Prospective, left_out: Errors) -> str:
-    """Two paragraphs of markdown on the figures of predictions.
-
-    First of laboratories that no release had used, then of those left out of the constants.
-    """
-    return (
-        f"**Predicted before any use: {prospective.rows} published speedups, "
-        f"{prospective.laboratories} laboratories:** mean error {prospective.error:.0%}, "
-        f"{prospective.range_held:.0%} in the 80% range, {prospective.foreseen} of "
-        f"{prospective.slowdowns} slowdowns foreseen.\n\n"
-        f"**Constants fitted without the laboratory: {left_out.n} speedups:** mean error "
-        f"{left_out.mape or 0:.0%}, {left_out.coverage or 0:.0%} in the 80% range. Formulas saw "
-        "these rows."
-    )
-
-
 def errors_text(by_group: Mapping[str, Errors]) -> str:
     """Errors of the nearest group of published points with enough rows, and of the nearer ones.
     Empty without any."""
-    if not by_group:
+    nearest = nearest_errors(by_group)
+    if nearest is None:
         return ""
-    near = [(name, errors) for name, errors in by_group.items() if errors.n >= ENOUGH_ROWS]
-    group, errors = near[0] if near else list(by_group.items())[-1]
-    if errors.median_ape is None or errors.coverage is None:
-        return ""
+    group, errors = nearest
     of = f" of {group}" if group == "this accelerator and model" else f" ({group})"
     origin = (
         f" from {counted(errors.n_sources, 'laboratory', 'laboratories')}"

@@ -17,7 +17,7 @@ from advisor.answers.best_k import DraftRow
 from advisor.answers.diagnosis.diagnose import Diagnosis, Evidence, Finding
 from advisor.answers.diagnosis.facts import UserRun
 from advisor.answers.diagnosis.physics import Change, Compared, Comparison, all_rules, remedy_values
-from advisor.answers.diagnosis.verdict import RunsOfK, Verdict, runs_by_k
+from advisor.answers.diagnosis.verdict import RunsOfK, Verdict, measured_speedups, runs_by_k
 from advisor.answers.engines.config import changed_line, merged_rows
 from advisor.answers.engines.vllm import FIXED_K_ONLY
 from advisor.answers.outcome import outcome_of
@@ -308,16 +308,16 @@ def _command(diagnosis: Diagnosis, remedy: Remedy | None) -> Mapping[str, str] |
         return None
     if corrected := changed_line(diagnosis.launch_line, changes):
         return _as_command(worst, corrected, verdict.fixed_k, fixed_too=True)
-    rows = [(each.batch_size, each.n_draft, each.gain, True) for each in drafting if each.gain]
-    names = ["batch_size", "draft_tokens_k", "speedup", "decides"]
-    measured = pd.DataFrame(rows, columns=names)
+    measured = measured_speedups(diagnosis.result.runs).dropna().assign(decides=True)
+    measured = measured.astype({"draft_tokens_k": int})
+    is_measured = not measured.empty
     k = verdict.fixed_k
     if k is None and remedy is not None:
-        k = remedy.n_draft or (0 if rows else worst.recommended.n_draft)
-    schedule = own_schedule(measured) if rows else ((1, MAX_BATCH, k or 0),)
+        k = remedy.n_draft or (0 if is_measured else worst.recommended.n_draft)
+    schedule = own_schedule(measured) if is_measured else ((1, MAX_BATCH, k or 0),)
     command, answer = _launched(remedy, worst, measured, schedule)
     notes = []
-    if k and rows and answer is not None:
+    if k and is_measured and answer is not None:
         end = answer.to_serve[-1].batch_end
         ends = [border for border in borders(measured) if border.batch < end]
         notes = [runs.BOOK.say("border", vars(border)) for border in ends]

@@ -10,6 +10,7 @@ function scale(axis, from, to) {
 
 const SHAPES = {
   dot: (x, y, color) => dot(x, y, 4.5, `fill:var(--${color});stroke:var(--page);stroke-width:1`),
+  speck: (x, y, color) => dot(x, y, 2.6, `fill:var(--${color});opacity:.6`),
   ring: (x, y, color) => dot(x, y, 4.5, `fill:var(--page);stroke:var(--${color});stroke-width:1.6`),
   diamond: (x, y, color) => diamond(x, y, 5, `fill:var(--${color});stroke:var(--page);stroke-width:.8`),
   hollow: (x, y, color) => diamond(x, y, 5, `fill:none;stroke:var(--${color});stroke-width:1.4`),
@@ -20,7 +21,7 @@ function drawn(p, width) {
   const named = p.lines.filter((one) => one.name), longest = Math.max(0, ...named.map((one) => one.name.length)), tight = width < 560;
   const narrow = tight && longest > 10, aside = tight ? 0 : p.stretches_name.length * 6.2, under = [p.x.title, tight && p.stretches_name].filter(Boolean);
   const room = narrow || !(longest || aside) ? 16 : tight ? 72 : Math.max(longest * 7, aside) + 18;
-  const head = p.zones.length ? SASH : 8, below = p.stretches.length * 9, box = { left: 14 + 6.6 * Math.max(...p.y.ticks.map(([, said]) => said.length), 1), right: width - room, top: 4 };
+  const head = p.zones.length ? SASH : 8, strip = p.stretches.some((one) => one.name), below = strip ? 26 : p.stretches.length * 9, box = { left: 14 + 6.6 * Math.max(...p.y.ticks.map(([, said]) => said.length), 1), right: width - room, top: 4 };
   box.bottom = box.top + head + p.height;
   const x = scale(p.x, box.left, box.right), y = scale(p.y, box.bottom, box.top + head), high = box.bottom + below + 24 + 18 * under.length;
   const svg = el("svg", { viewBox: `0 0 ${width} ${high}`, height: high, role: "img", "aria-label": p.label }), add = (...made) => svg.append(...made);
@@ -51,7 +52,12 @@ function drawn(p, width) {
     made.append(el("title", {}, one.title), one.name ? beside(x(one.x), y(one.y) + 4, one.name, "end halo", `fill:var(--${one.color})`) : "");
     add(made);
   }
-  p.stretches.forEach((one, i) => add(rect(x(one.start) - 4, box.bottom + 5 + 9 * i, x(one.end) - x(one.start) + 8, 5, `fill:var(--${one.color});opacity:.85`)));
+  p.stretches.forEach((one, i) => {
+    const wide = x(one.end) - x(one.start);
+    if (!strip) return add(rect(x(one.start) - 4, box.bottom + 5 + 9 * i, wide + 8, 5, `fill:var(--${one.color});opacity:.85`));
+    add(rect(x(one.start), box.bottom + 6, wide - 1, 18, `fill:var(--${one.color});opacity:${i % 2 ? 0.2 : 0.3}`));
+    if (one.name.length * 6.4 < wide) add(label(x(one.start) + wide / 2, box.bottom + 19, one.name, "end", "middle"));
+  });
   if (aside) add(label(box.right + 10, box.bottom + below / 2 + 9, p.stretches_name, "tick", "start"));
   return svg;
 }
@@ -77,7 +83,7 @@ const BLOCKS = {
   },
   table(t, tell) {
     const css = (head) => (head.words ? "words" : ""), rows = t.rows.map((row) => node("tr", { class: row.chosen ? "chosen" : "" }, row.cells.map((cell, i) => {
-      const said = cell.bold ? node("b", { class: "bold" }, cell.text) : cell.text, drawing = cell.range || cell.ticks.length ? bar(cell, t.heads[i].scale) : "";
+      const drawing = cell.range || cell.ticks.length ? bar(cell, t.heads[i].scale) : "", said = cell.bold ? node("b", { class: "bold" }, cell.text) : drawing ? node("span", { class: "beside" }, cell.text) : cell.text;
       const grey = cell.grey ? node("span", { class: "grey" }, cell.grey) : "", does = cell.action ? pressed(cell.action, tell) : "";
       return node(i ? "td" : "th", { class: css(t.heads[i]), scope: i ? null : "row", style: cell.color && !drawing ? `color:var(--${cell.color})` : null }, drawing, said, grey, does);
     })));

@@ -18,15 +18,18 @@ from advisor.measured.ingest.columns import COLUMNS
 from advisor.measured.points import for_users
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import MAX_BATCH, MAX_DRAFT
+from advisor.show.own_runs import runs_sheet
+from advisor.show.phrases.pages import BOOK
+from advisor.show.sheet import Plate
 from advisor.show.table import matrix
 from advisor.show.words.diagnosis import DiagnosisFinding, DiagnosisView, Remedy, view_of
-from advisor.text import counted
 from advisor.ui.measure.session import FILES, FROM_SCENARIO, filled_in, of_scenario
 from advisor.ui.measure.traces import Heading
 from advisor.ui.own_data import use_length
 from advisor.ui.session import Kept
+from advisor.ui.sheet import draw_sheet
 from advisor.ui.state import TO_SERVE, plain, show, show_other
-from advisor.ui.widgets import component, show_problem, show_table
+from advisor.ui.widgets import show_problem, show_table
 
 _GIVEN: Kept[tuple[UserFile, ...]] = Kept("_diagnosis_files", tuple)
 VIEW: Kept[DiagnosisView | None] = Kept("_diagnosis")
@@ -143,6 +146,7 @@ def draw_alone(scenario: Scenario, heading: Heading) -> None:
     heading("Nothing to diagnose" if view is None else plain(view.title))
     show_problem(VIEW.problem)
     draw(view, scenario)
+    draw_rests_on(view)
 
 
 _ASKED = {
@@ -187,9 +191,6 @@ def _tell(names: Sequence[str], k: str) -> None:
     _TOLD.put({**_TOLD.result, **answers})
 
 
-_COMMAND = component("launch_command", "svg", "command", "alone")
-
-
 def _ask_format(unfit: Unfit, scenario: Scenario) -> None:
     """Field for the weight format that a server runs which does not fit as it is predicted."""
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
@@ -206,27 +207,23 @@ def _ask_format(unfit: Unfit, scenario: Scenario) -> None:
 
 
 def draw(
-    view: DiagnosisView | None, scenario: Scenario, *, filled: bool = True, folded: bool = False
+    view: DiagnosisView | None,
+    scenario: Scenario,
+    *,
+    filled: bool = True,
+    plate: Plate | None = None,
+    command: Mapping[str, str] | None = None,
 ) -> None:
-    """Action, verdict, cause, command to paste, remedy (its button may be filled), findings.
+    """Draw reason, picture and command of a verdict, and what it asks. Nothing where nobody asked.
 
-    Nothing where nobody asked.
-
-    folded : whether what is predicted stands with what was measured.
+    filled : whether the button of its remedy is. plate, command : as in `runs_sheet`.
     """
     if view is None:
         return
-    texts = view.texts
-    # Of another server than the predicted one, that is asked first.
-    first = ["verdict", "cause", "below"] if view.is_far else ["below", "cause", "verdict"]
-    st.markdown("  \n".join(f"**{plain(texts[slot])}**" for slot in first if texts[slot]))
-    others = [texts[slot] for slot in ("also", "published", "read_as") if texts[slot]]
-    st.caption(plain(" ".join(others)))
+    draw_sheet(runs_sheet(view, plate, command), "verdict")
     verdict = view.verdict
     if verdict.unfit is not None and verdict.unfit.formats:
         _ask_format(verdict.unfit, scenario)
-    if view.command is not None:
-        _COMMAND(key="launch_command", data=dict(view.command))
     remedy = view.remedy
     if verdict.cause == "few_tokens" and remedy is not None and "," not in remedy.acceptance:
         _ask(("accepted_length",), str(verdict.k))
@@ -234,19 +231,28 @@ def draw(
     _ask(verdict.unsaid)
     if remedy is not None:
         _remedy_button(remedy, scenario, "primary" if filled else "secondary")
-        if not (view.is_far or folded):
+        if not (view.is_far or view.by_k):
             _predicted(remedy)
-    for number, finding in enumerate(view.findings):
-        with st.container(border=True, key=f"finding_{number}"):
-            _finding(finding)
-    if view.comparisons:
-        with st.expander("Measured and predicted"):
-            for title, table in view.comparisons[:_SHOWN_RUNS]:
-                st.caption(plain(title))
-                show_table(table)
-            if remedy is not None and (view.is_far or folded):
-                _predicted(remedy)
-    _checks(view)
+
+
+def draw_rests_on(view: DiagnosisView | None) -> None:
+    """Draw, folded, findings, runs beside their predictions, and rules without a finding."""
+    if view is None:
+        return
+    counts = {"findings": len(view.findings), "clean": len(view.clean)}
+    label = BOOK.say("rests_on", counts | {"not_judged": len(view.not_judged)})
+    with st.expander(label):
+        others = (view.texts[slot] for slot in ("below", "also", "published", "read_as"))
+        st.caption(plain(" ".join(filter(None, others))))
+        for number, finding in enumerate(view.findings):
+            with st.container(border=True, key=f"finding_{number}"):
+                _finding(finding)
+        for title, table in view.comparisons[:_SHOWN_RUNS]:
+            st.caption(plain(title))
+            show_table(table)
+        if view.remedy is not None and (view.is_far or view.by_k):
+            _predicted(view.remedy)
+        _checks(view)
 
 
 _OF_THE_RUN = (
@@ -319,12 +325,9 @@ def _finding(finding: DiagnosisFinding) -> None:
 
 
 def _checks(view: DiagnosisView) -> None:
-    """Folded: rules that found nothing, rules that lack data, and what was read."""
-    with st.expander(
-        f"{counted(len(view.clean), 'check')} passed, {len(view.not_judged)} not judged"
-    ):
-        st.markdown(plain(view.texts["missing"]))
-        show_table(matrix(("Not checked", "Needs"), view.not_judged, "ll"))
-        if view.clean:
-            st.markdown("**Ruled out**  \n" + "  \n".join(map(plain, view.clean)))
-        st.markdown("\n".join(f"- {plain(note)}" for note in view.notes))
+    """Rules that found nothing, rules that lack data, and what was read."""
+    st.markdown(plain(view.texts["missing"]))
+    show_table(matrix(("Not checked", "Needs"), view.not_judged, "ll"))
+    if view.clean:
+        st.markdown("**Ruled out**  \n" + "  \n".join(map(plain, view.clean)))
+    st.markdown("\n".join(f"- {plain(note)}" for note in view.notes))

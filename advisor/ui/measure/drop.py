@@ -83,7 +83,7 @@ from advisor.ui.state import (
 )
 from advisor.ui.widgets import download, show_problem, upload_limit
 
-LABEL = "Drop anything: benchmark CSV or JSON, server log, launch line, config.json"
+LABEL = "Drop anything: benchmark, server log, launch line"
 MAX_PASTED = 1_000_000  # characters; longer logs are given as files
 _HELP = (
     "Files of one sweep together, plain runs among them. Also a routing trace, loads of experts, "
@@ -175,34 +175,12 @@ def draw_drop_zone(scenario: Scenario) -> None:
         )
         origin = ": set or paste yours" if is_start else ", from the bar"
         notices.append(f"Read as {' on '.join(bar_names)}{origin}.")
-    for notice in notices:
-        st.info(plain(notice))
+    if notices:
+        st.caption(plain(" ".join(f"{notice.rstrip('.')}." for notice in notices)))
 
 
 _LAUNCH_LINE = "vllm serve MODEL ... or python -m sglang.launch_server ..."
 _FORGET = "Drops the files, your points on Serve, and a refit on them from every page that uses it."
-
-
-_TAKEN = (
-    ("Benchmark, CSV or JSON, with its K = 0 runs", "Verdict, what to draft, refit"),
-    (
-        "Launch line, server log, or a time without and with drafts (Two numbers)",
-        "Cause, and the remedy in numbers",
-    ),
-    ("config.json", "The model in the bar"),
-    ("/metrics, acceptance rates", "Accepted length by K"),
-    ("Routing trace, loads of experts", "Experts touched, ranks"),
-    ("nvidia-smi or dcgmi log", "GPU power while decoding"),
-)
-
-
-def draw_what_goes_in() -> None:
-    """Kinds of files and their answers."""
-    st.markdown(
-        "\n".join(
-            ["| Drop | Get |", "|---|---|", *(f"| {kind} | {answer} |" for kind, answer in _TAKEN)]
-        )
-    )
 
 
 _VALUES = {"without": "Without speculation", "with": "With speculation"}

@@ -12,10 +12,9 @@ from typing import Any
 
 import streamlit as st
 
-from advisor.answers.advice import Advice
 from advisor.answers.diagnosis.verdict import OF_THE_RUN
 from advisor.answers.file_kinds import KIND_NAMES
-from advisor.answers.own_gap import Mismatch, mismatch_of
+from advisor.answers.own_gap import Mismatch, mismatch_of, own_schedule
 from advisor.catalog.hardware import hardware_called, model_name
 from advisor.measured.ingest.columns import COLUMNS
 from advisor.measured.ingest.result import csv_of
@@ -29,7 +28,8 @@ from advisor.physics.acceptance import acceptance_curve
 from advisor.predict.curve import held_sweep
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
-from advisor.show.charts.measured import before_after_chart, own_gap_chart
+from advisor.show.charts.measured import before_after_chart
+from advisor.show.own_runs import measured_command, runs_plate
 from advisor.show.phrases.notes import note_text
 from advisor.show.phrases.reading import reading_texts
 from advisor.show.phrases.runs import BOOK
@@ -71,7 +71,7 @@ from advisor.ui.measure.session import (
     upload,
 )
 from advisor.ui.measure.traces import Heading, use_rates
-from advisor.ui.own_data import SWEEP, in_use, text_of, use_length, use_refit
+from advisor.ui.own_data import SWEEP, in_use, own_points, text_of, use_length, use_refit
 from advisor.ui.session import Kept, attempt
 from advisor.ui.state import PAGE, plain, show_other
 from advisor.ui.widgets import download, show_chart, show_problem, show_table
@@ -230,8 +230,8 @@ def draw_benchmark(read: Measured | None, scenario: Scenario, heading: Heading) 
         view = diagnosis.diagnosed(scenario)
         if view is not None and view.verdict.case in OF_THE_RUN:
             diagnosis.draw(view, scenario, filled=False)
+            diagnosis.draw_rests_on(view)
         draw_refit(scenario)
-        _read_as(read)
     else:
         _compared(read, scenario, heading)
         draw_open_fields(read, scenario)
@@ -257,30 +257,17 @@ def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
     if view is None:
         show_problem(diagnosis.VIEW.problem)
         return
-    diagnosis.draw(view, scenario, folded=bool(view.by_k))
-    if view.verdict.unfit is not None:  # every figure would be of another server
-        _read_as(read)
-        return
-    _steps_that_follow(view, read, scenario)
-    draw_refit(scenario)
-    show_problem(unpredicted)
-    if advice is not None and view.by_k:
-        _charts(view, read, advice)
-    _plain_sweep(read, scenario)
-
-
-def _charts(view: DiagnosisView, read: Measured, advice: Advice) -> None:
-    """Runs of one K on the scenario's curve, and what was read as what."""
-    runs = {group.n_draft: group for group in view.by_k}
-    k = next(iter(runs))
-    if len(runs) > 1:
-        k = st.segmented_control("K", list(runs), key="measure_k", default=k, required=True)
-    chart, side = st.columns([17, 10], gap="large")
-    with chart:
-        if k in advice.curve.drafts:
-            show_chart(own_gap_chart(advice, runs[k]), "own_gap", advice.scenario)
-    with side:
-        _read_as(read)
+    points = own_points(scenario) if advice else None
+    drawn = advice is not None and view.verdict.unfit is None  # else all is of another server
+    plate = runs_plate(advice, view.by_k, points) if advice and drawn and view.by_k else None
+    command = measured_command(advice, own_schedule(points)) if advice and drawn else None
+    diagnosis.draw(view, scenario, plate=plate, command=command)
+    if view.verdict.unfit is None:
+        _steps_that_follow(view, read, scenario)
+        draw_refit(scenario)
+        show_problem(unpredicted)
+        _plain_sweep(read, scenario)
+    diagnosis.draw_rests_on(view)
 
 
 def _of_another_scenario(
@@ -305,7 +292,7 @@ def _of_another_scenario(
         use = functools.partial(show_other, theirs)
         st.button("Use the file's settings", key="bar_to_file", type="primary", on_click=use)
     draw_refit(scenario)
-    _read_as(read)
+    diagnosis.draw_rests_on(view)
 
 
 _OTHER = "Your runs are of another scenario"
@@ -347,14 +334,6 @@ def _steps_that_follow(view: DiagnosisView, read: Measured, scenario: Scenario) 
             draw_refit_button(read, scenario, filled=verdict.case == "faster")
 
 
-def _read_as(read: Measured) -> None:
-    """What was read as what."""
-    st.subheader("Read as", anchor=False)
-    show_table(matrix(("Meaning", "Read from"), read_as(read), "ll"), widest=222)
-    for line in told_apart():
-        st.caption(plain(line))
-
-
 def _plain_sweep(read: Measured, scenario: Scenario) -> None:
     """The sweep of plain steps to predict with, where the rows hold one."""
     if not read.frame["draft_tokens_k"].eq(0).any():
@@ -385,6 +364,9 @@ def _details(read: Measured, scenario: Scenario) -> None:
     ):
         kinds = [(KIND_NAMES[kind], name) for name, kind in KINDS.result]
         show_table(matrix(("Read as", "File"), kinds, "ll"))
+        show_table(matrix(("Meaning", "Read from"), read_as(read), "ll"), widest=222)
+        for line in told_apart():
+            st.caption(plain(line))
         if notes:
             st.markdown("\n".join(f"- {plain(note)}" for note in notes))
         st.dataframe(read.frame.dropna(axis="columns", how="all").head(_SHOWN_ROWS))

@@ -29,7 +29,6 @@ from advisor.measured.validation import chance_kept_text, chances_kept, read_jud
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
 from advisor.show.charts.maps import SHOWN, explored_chart, explored_table
-from advisor.show.charts.measured import chances_chart
 from advisor.show.explain.nearby import nearest_speedups
 from advisor.show.live_answer import engine_label, live_answer, live_why
 from advisor.show.phrases.answer import BOOK, PIN
@@ -38,7 +37,9 @@ from advisor.show.phrases.runs import decision_text
 from advisor.show.phrases.schedule import BOOK as SCHEDULE_BOOK
 from advisor.show.phrases.schedule import CONTEXT, TEXTS
 from advisor.show.report.build import check_steps
+from advisor.show.sheet import Sheet
 from advisor.show.table import Column, Table, matrix
+from advisor.show.track_record import chances_plate
 from advisor.show.words.answer import engine_setup, k_by_context_table
 from advisor.show.words.basis import accepted_text, correction_text, errors_text, tier_words
 from advisor.show.words.drafters import drafters_side_by_side
@@ -61,6 +62,7 @@ from advisor.ui.own_data import own_points
 from advisor.ui.pins import MOST, pin_of, setup_of
 from advisor.ui.serve.ranks import draw_ranks_panel
 from advisor.ui.session import EXPLORE_AS, LARGEST_LIMIT, SERVE_TABS, SMALLEST_LIMIT
+from advisor.ui.sheet import draw_sheet
 from advisor.ui.state import plain, show
 from advisor.ui.widgets import ask, component, download, show_chart, show_table, tried
 
@@ -441,12 +443,8 @@ def _odds(advice: Advice) -> None:
     except AdvisorError as error:
         st.caption(plain(str(error)))
         return
-    show_chart(chances_chart(chances_kept(judged)), "odds", advice.scenario)
-    rows = (
-        f"{len(judged):,} published speedups, each by a fit that had not seen its laboratory. "
-        "Numbers: runs; bars: "
-    )
-    rows += "80% interval; on the dotted line: well calibrated."
+    draw_sheet(Sheet(rows=((chances_plate(chances_kept(judged)),),)), "odds")
+    rows = f"{len(judged):,} published speedups, each by a fit that had not seen its laboratory."
     st.caption(plain(f"{rows} {chance_kept_text(advice.recommendation.p_gain, judged)}"))
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import streamlit as st
 
-from advisor.answers.outcome import outcome_of
 from advisor.predict.spend import MAX_USD_PER_HOUR
-from advisor.show.phrases.answer import BOOK
 from advisor.show.report.formats import Format, file_name
+from advisor.show.share import share_sheet
 from advisor.ui.session import SMALLEST_LIMIT
 from advisor.ui.share.files import (
     chosen_for,
@@ -20,8 +19,9 @@ from advisor.ui.share.files import (
     report_file,
     sweep_toggle,
 )
-from advisor.ui.state import link_caption, plain
-from advisor.ui.widgets import advice_or_stop, download, scenario_or_stop, show_problem
+from advisor.ui.sheet import draw_sheet
+from advisor.ui.state import plain
+from advisor.ui.widgets import advice_or_stop, download, scenario_or_stop, show_problem, tried
 
 BUTTONS: tuple[tuple[Format, str, str], ...] = (
     ("pdf", "PDF", "A tagged PDF of four to six pages, for print and for screen readers."),
@@ -36,22 +36,8 @@ BUTTONS: tuple[tuple[Format, str, str], ...] = (
 )
 scenario = scenario_or_stop()
 advice = advice_or_stop(scenario)
-st.title(BOOK.say("headline", outcome_of(advice).facts), anchor=False)
-link = named_link(scenario)
-with st.container(key="share_link"):
-    if link is not None:
-        st.caption(link_caption("Link to this answer", link, "send others the JSON"))
-        st.code(link, language=None, wrap_lines=True)
-    else:
-        st.caption("This scenario is too long for a link: hand on the JSON report instead.")
 chosen = chosen_for(scenario)
-if chosen.extras.own:
-    st.info(
-        plain(
-            f"Your own runs decide: {chosen.extras.own} Files say so; the link carries the model "
-            "alone."
-        )
-    )
+draw_sheet(share_sheet(advice, named_link(scenario), chosen.extras.own), "share_head")
 with st.container(key="report_files", horizontal=True, vertical_alignment="bottom", gap="small"):
     date = st.date_input(
         "Date on the report", value="today", key="report_date", format="YYYY-MM-DD", width=170
@@ -91,13 +77,12 @@ if chosen.ranks_text:
     st.caption(plain(chosen.ranks_text))
 for problem in chosen.problems:
     show_problem(problem)
-with st.container(
-    border=True, height=900, key="preview"
-):  # a pane of its own: wide tables scroll in it, not the page
-    for text, is_code in pieces(
-        report_file(scenario, date, "md", chosen.extras, chosen.ranks).decode()
-    ):
-        if is_code:
-            st.code(text, language=None, wrap_lines=True)
-        else:
-            st.markdown(text)
+preview = st.expander("Preview the full report", key="share_preview", on_change="rerun")
+if preview.open:
+    with preview, st.container(key="preview"):
+        report = tried(report_file, scenario, date, "md", chosen.extras, chosen.ranks)
+        for text, is_code in pieces((report or b"").decode()):
+            if is_code:
+                st.code(text, language=None, wrap_lines=True)
+            else:
+                st.markdown(text)

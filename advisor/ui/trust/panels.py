@@ -4,7 +4,7 @@ sources, the store."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from operator import itemgetter
 from typing import Any
 
@@ -14,44 +14,42 @@ import streamlit as st
 from advisor.answers.advice import Advice
 from advisor.answers.explore.changes import design_is_searched
 from advisor.answers.outcome import outcome_of
+from advisor.answers.track_record import TrackRecord, track_record
 from advisor.catalog.hardware import hardware_called, model_name
 from advisor.measured.measurements import dataset_folders, read_meta
 from advisor.measured.refit_result import Errors
 from advisor.measured.seeds import STATES, TOLERANCE, read_claims, read_findings, seeds_table
 from advisor.measured.store import is_being_written
 from advisor.measured.store_build import StoreStatus
-from advisor.measured.validation import (
-    chances_kept,
-    judged_errors,
-    read_judged,
-    read_prospective,
-)
+from advisor.measured.validation import judged_errors
 from advisor.physics.architecture import parameter_counts
 from advisor.physics.hardware import Hardware
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import FIELDS
 from advisor.predict.setup import Setup
 from advisor.prediction import Constant
-from advisor.show.charts.measured import TIER_NAMES, chances_chart, coverage_chart, predicted_chart
 from advisor.show.explain.round import citations, cited, derive
 from advisor.show.phrases.answer import BOOK
+from advisor.show.phrases.book import FORMS
 from advisor.show.report.basis import LIMITS
 from advisor.show.table import Column, Table, matrix
+from advisor.show.track_record import trust_sheet
 from advisor.show.words.answer import accepted_lengths
-from advisor.show.words.basis import track_record_text
+from advisor.show.words.basis import TIER_NAMES
 from advisor.show.words.explain import NAMED
-from advisor.text import counted, with_prefix
+from advisor.text import with_prefix
 from advisor.ui.answers import errors_for, store_status
 from advisor.ui.session import attempt
+from advisor.ui.sheet import draw_sheet
 from advisor.ui.state import plain
 from advisor.ui.widgets import (
     LABEL,
     accepted_from,
     ask,
     constants_table,
-    show_chart,
     show_table,
     show_warnings,
+    tried,
 )
 
 
@@ -177,81 +175,57 @@ def draw_sources(advice: Advice) -> None:
 
 _WORST_ROWS = 8
 _GROUPS = 9
-_ENGINES = 4
 _UNSTATED = "not stated"
-_OTHERS = "other engines"
-_BY = {"predicted_tier": "Basis of timings", "engine": "Engine", "hardware_id": "Accelerator"}
+_BY: Mapping[str, tuple[str, Callable[[str], str]]] = {
+    "predicted_tier": ("Basis of timings", TIER_NAMES.__getitem__),
+    "engine": ("Engine", lambda name: name or _UNSTATED),
+    "hardware_id": ("Accelerator", hardware_called),
+}
+"""Columns of judged runs that group them: title, and the name of a group."""
 
 
 @st.cache_resource(show_spinner="Reading the published measurements ...", max_entries=1)
-def _judged() -> pd.DataFrame:
-    rows = read_judged()[1]
-    engines = rows["engine"].replace("", None).fillna(_UNSTATED)
-    large = engines.value_counts().index[:_ENGINES]
-    return rows.assign(engine=engines.where(engines.isin(large), _OTHERS))
+def _record() -> TrackRecord:
+    return track_record()
 
 
-def draw_evidence(scenario: Scenario) -> None:
-    """Published speedups against predictions that had not seen them."""
-    judged = _judged()
-    overall = judged_errors(judged)
-    st.markdown(track_record_text(read_prospective(), overall))
-    by = st.segmented_control(
-        "Group by",
-        tuple(_BY),
-        format_func=_BY.__getitem__,
-        default="predicted_tier",
-        required=True,
-        key="trust_by",
-    )
-    groups = _by_group(judged, by)
-    left, right = st.columns(2)
-    with left:
-        show_chart(coverage_chart(groups), "coverage", scenario)
-        show_chart(chances_chart(chances_kept(judged)), "chances", scenario)
-    with right:
-        show_chart(predicted_chart(judged, by), "predicted", scenario)
-    errors_near, problem = attempt(errors_for, scenario)
-    near = "; ".join(f"{name}: {_in_words(errors)}" for name, errors in (errors_near or {}).items())
-    why_none = problem or "no published speedup can be read here"
-    st.caption(f"For your scenario: {plain(near or why_none)}.")
-    with st.expander("Worst cases"):
-        worst = judged.nlargest(_WORST_ROWS, "absolute_percentage_error")
-        show_table(Table(_WORST, worst.to_dict("records")))
-    st.caption(
-        "Dotted: the 80% that an 80% range should hold (amber: under 75%), and predicted as "
-        "observed. Numbers: rows. Shares are means over laboratories, not rows. "
-        "docs/validation.md has every figure with its bar."
-    )
+def draw_record(scenario: Scenario) -> None:
+    """Draw the first screen: predicted and measured."""
+    near, problem = attempt(errors_for, scenario)
+    if (record := tried(_record)) is not None:
+        draw_sheet(trust_sheet(record, near or {}), "trust")
+    if problem:
+        st.caption(plain(problem))
 
 
-def _in_words(errors: Errors) -> str:
-    row_counts = (
-        f"{counted(errors.n, 'row')} of "
-        f"{counted(errors.n_sources or 0, 'laboratory', 'laboratories')}"
-    )
-    return (
-        f"{row_counts}, median error {errors.median_ape or 0:.0%}, {errors.coverage or 0:.0%} in "
-        "the 80% range"
-    )
+def draw_groups() -> None:
+    """Errors by group, and the runs furthest off."""
+    if (record := tried(_record)) is None:
+        return
+    judged = record.judged
+    groups = [
+        _error_cells(f"{title}: {name_of(str(name))}", judged_errors(rows))
+        for column, (title, name_of) in _BY.items()
+        for name, rows in _largest(judged, column)
+    ]
+    show_table(matrix(_ERRORS, [_error_cells("All", record.left_out), *groups]))
+    st.caption("Shares are means over laboratories, not runs. docs/validation.md has every figure.")
+    worst = judged.nlargest(_WORST_ROWS, "absolute_percentage_error")
+    show_table(Table(_WORST, worst.to_dict("records")))
 
 
-def _by_group(judged: pd.DataFrame, by: str) -> pd.DataFrame:
-    """Errors of all rows, then of each group of one column, the largest first."""
-    largest = sorted(judged.groupby(by), key=lambda pair: -len(pair[1]))[:_GROUPS]
-    label_of = hardware_called if by == "hardware_id" else lambda name: TIER_NAMES.get(name, name)
-    groups = {"All": judged} | {label_of(str(name)): rows for name, rows in largest}
-    names = {
-        "n": "n",
-        "n_sources": "laboratories",
-        "median_ape": "median_error",
-        "coverage": "coverage",
-        "mean_band_width": "width",
-    }
-    errors = pd.DataFrame([vars(judged_errors(rows)) for rows in groups.values()])
-    return errors[list(names)].rename(columns=names).assign(group=list(groups))
+def _largest(judged: pd.DataFrame, column: str) -> list[tuple[Any, pd.DataFrame]]:
+    """The largest groups of one column."""
+    groups = judged.groupby(judged[column].fillna(""))
+    return sorted(groups, key=lambda pair: -len(pair[1]))[:_GROUPS]
 
 
+def _error_cells(group: str, errors: Errors) -> tuple[str, ...]:
+    shares = (errors.median_ape, errors.coverage, errors.mean_band_width)
+    return (group, f"{errors.n:,}", f"{errors.n_sources}", *map(FORMS["share"], shares))
+
+
+_ERRORS = ("Group", "Runs", "Laboratories", "Median error", "In the 80% range", "Width")
 _WORST: tuple[Column[dict[str, Any]], ...] = (
     Column(FIELDS["model_id"].label, lambda row: model_name(row["model_id"]), words=True),
     Column(
@@ -269,14 +243,16 @@ _WORST: tuple[Column[dict[str, Any]], ...] = (
 )
 
 
+def claims_text() -> str:
+    """Label of the part on claims of the sources."""
+    return f"{len(read_claims())} claims of the works behind this tool, reproduced or not"
+
+
 def draw_claims() -> None:
     """Each claim of the sources beside our answer, on the source's own set-up."""
     states = read_findings()
     counts = Counter(states[claim.id].state for claim in read_claims())
-    st.markdown(
-        f"**{len(read_claims())} claims of the works behind this tool:** "
-        f"{', '.join(f'{counts[state]} {state}' for state in STATES)}."
-    )
+    st.markdown(", ".join(f"{counts[state]} {state}" for state in STATES) + ".")
     titles = {citation.id: citation.title for citation in citations()}
     claims = seeds_table(read_claims(), states).drop(columns="where")
     rows = (
