@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 from functools import cache
+from typing import NoReturn
 
 import click
 
@@ -70,6 +71,7 @@ _GROUPS: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
         {
             "report": ("report", "Write a report: PDF, HTML, Markdown, JSON or CSV."),
             "app": ("app", "Start the app on this machine."),
+            "mcp": ("mcp", "Serve advise, explore and diagnose to an agent (MCP)."),
         },
     ),
     "Data": (
@@ -261,10 +263,12 @@ def _end() -> None:
         gc.freeze()
 
 
-def main(argv: list[str] | None = None) -> None:
-    """Run the command line. Always ends by SystemExit with 0, or 2 for bad input."""
-    gc.set_threshold(_OBJECTS)
-    atexit.register(_end)
+def main(argv: list[str] | None = None) -> NoReturn:
+    """Run the command line, the process's own without `argv`. Always ends by SystemExit with 0, or
+    2 for bad input."""
+    if argv is None:
+        gc.set_threshold(_OBJECTS)
+        atexit.register(_end)
     os.environ.setdefault(
         "PYDANTIC_DISABLE_PLUGINS", "__all__"
     )  # looking for some reads every installed package

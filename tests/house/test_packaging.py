@@ -4,6 +4,7 @@ asks for."""
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import os
 import re
 import subprocess
@@ -20,6 +21,7 @@ import advisor.cli
 from advisor.measured.store import data_folder
 from advisor.profiles import data_root
 from advisor.profiling.device import TORCH_MISSING
+from tests.golden.mcp import call
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -226,6 +228,13 @@ def test_an_answer_needs_four_packages(
     assert len(printed.stdout) > 200
 
 
+def test_an_agents_tools_need_four_packages(unpacked: Path, core: Path, tmp_path: Path) -> None:
+    called = call(1, "advise", model=GPT_OSS[0], gpus=GPT_OSS[2])
+    printed = run_with(unpacked, core, tmp_path, "mcp", typed=json.dumps(called))
+    assert (printed.returncode, printed.stderr) == (0, "")
+    assert not json.loads(printed.stdout)["result"]["isError"]
+
+
 @pytest.mark.parametrize(("package", "extra"), advisor.cli._EXTRAS.items())
 def test_the_extra_that_brings_a_package_is_the_projects(package: str, extra: str) -> None:
     name = "prometheus-client" if package == "prometheus_client" else package
@@ -245,14 +254,16 @@ def test_a_missing_extra_is_named_in_one_sentence(
 
 
 def run_with(
-    unpacked: Path, core: Path, folder: Path, *words: str
+    unpacked: Path, core: Path, folder: Path, *words: str, typed: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    """`advisor WORDS` by an interpreter that sees the wheel and the core alone."""
+    """`advisor WORDS` by an interpreter that sees the wheel and the core alone. typed : on its
+    standard input."""
     environment = {"PYTHONPATH": f"{unpacked}{os.pathsep}{core}", "HOME": str(folder)}
     return subprocess.run(
         [sys.executable, "-S", "-P", "-m", "advisor", *words],
         cwd=folder,
         env=environment,
+        input=typed,
         capture_output=True,
         text=True,
         timeout=60,
