@@ -293,12 +293,11 @@ def _turns(cost: Array) -> NDArray[np.int64]:
 def _undominated(cost: Array) -> NDArray[np.int64]:
     """Columns of [n, nK] that no other is as cheap as everywhere: no shortest path takes the
     rest."""
-    lower = cost[:, :, None]
-    at_most: NDArray[np.bool_] = np.all(lower <= cost[:, None, :], axis=0)
-    below: NDArray[np.bool_] = np.any(lower < cost[:, None, :], axis=0)
+    columns = np.ascontiguousarray(cost.T)
+    at_most: NDArray[np.bool_] = np.all(columns[:, None] <= columns, axis=2)
     # Of columns that are alike everywhere the first stays.
     place = np.arange(cost.shape[1])
-    beaten: NDArray[np.bool_] = at_most & (below | (place[:, None] < place))
+    beaten: NDArray[np.bool_] = at_most & (~at_most.T | (place[:, None] < place))
     return np.flatnonzero(~np.any(beaten, axis=0))
 
 
@@ -323,14 +322,16 @@ def _blocks(excess: Array, allowed: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Where blocks of batches that share one K start: single batches up to _SINGLE, then 256 to a
     doubling, and none across a change of what is allowed or ruled out."""
     n = len(excess)
-    ruled = np.concatenate([allowed, np.isinf(excess)], axis=1).astype(np.int8)
+    is_start = np.zeros(n, bool)
+    is_start[:_SINGLE] = True
     # A block across a border would give a K to batches that the limit forbids it.
-    changes = 1 + np.flatnonzero(np.abs(np.diff(ruled, axis=0)).any(axis=1))
+    ruled = np.concatenate([allowed, np.isinf(excess)], axis=1)
+    is_start[1:] |= (ruled[1:] != ruled[:-1]).any(axis=1)
     # Neighbouring large batches hardly differ: 256 blocks to a doubling keep the path exact enough
     # and short.
     wide = _SINGLE * 2.0 ** (np.arange(256 * max(0, int(np.ceil(np.log2(n / _SINGLE))))) / 256)
-    starts = np.unique(np.concatenate([np.arange(min(n, _SINGLE)), wide.astype(np.int64), changes]))
-    return starts[starts < n]
+    is_start[wide[wide < n].astype(np.int64)] = True
+    return np.flatnonzero(is_start)
 
 
 def _ranges(
