@@ -105,6 +105,7 @@ def test_the_wheel_holds_no_tests_and_nothing_that_writes_the_checkout(unpacked:
 
 def test_the_command_runs_from_another_folder(unpacked: Path, tmp_path: Path) -> None:
     assert "advise" in run_there(unpacked, tmp_path, "-m", "advisor", "--help")
+    assert "--gpus" in run_there(unpacked, tmp_path, "-m", "advisor", "advise", "--help")
     listed = run_there(unpacked, tmp_path, "-m", "advisor", "hardware").splitlines()
     assert len(listed) > len(files_below(ROOT / "profiles/hardware"))
 
