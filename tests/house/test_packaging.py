@@ -7,6 +7,7 @@ import importlib.metadata
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -28,8 +29,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 
 
 @pytest.fixture(scope="module")
-def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of an unpacked wheel, built without network."""
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built without network."""
     pytest.importorskip("hatchling", reason="the build backend is in requirements-dev.txt")
     built = tmp_path_factory.mktemp("built")
     options = [
@@ -43,7 +44,13 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run(
         [sys.executable, "-m", "pip", "wheel", str(ROOT), *options], check=True, timeout=60
     )
-    (wheel,) = built.glob("*.whl")
+    (file,) = built.glob("*.whl")
+    return file
+
+
+@pytest.fixture(scope="module")
+def unpacked(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the unpacked wheel."""
     folder = tmp_path_factory.mktemp("installed")
     with zipfile.ZipFile(wheel) as packed:
         packed.extractall(folder)
@@ -227,6 +234,29 @@ def test_an_answer_needs_four_packages(
     printed = run_with(unpacked, core, tmp_path, command, *OF_THE_CORE[command])
     assert printed.returncode == 0, printed.stderr
     assert len(printed.stdout) > 200
+
+
+@pytest.mark.thorough
+def test_an_answer_without_an_installation(
+    wheel: Path, unpacked: Path, core: Path, tmp_path: Path
+) -> None:
+    """`uvx --from WHEEL advisor advise`: from an empty cache, the packages from the index."""
+    if (uvx := shutil.which("uvx")) is None:
+        pytest.skip("no uv here")
+    done = subprocess.run(
+        [uvx, "--python", sys.executable, "--from", str(wheel), "advisor", "advise", *GPT_OSS],
+        cwd=tmp_path,
+        env=os.environ | {"UV_CACHE_DIR": str(tmp_path / "cache"), "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    own = run_with(unpacked, core, tmp_path, "advise", *GPT_OSS)
+    headline = own.stdout.splitlines()[:3]  # the rest makes room for the command's longer name
+    assert headline
+    assert done.stdout.splitlines()[:3] == headline
 
 
 def test_an_agents_tools_need_four_packages(unpacked: Path, core: Path, tmp_path: Path) -> None:
