@@ -138,10 +138,7 @@ def _read() -> tuple[
     lengths: dict[tuple[str, str], list[PublishedLength]] = defaultdict(list)
     for name in COLLECTIONS:
         with (MEASUREMENTS / name / "data.csv").open(encoding="utf-8", newline="") as file:
-            rows = csv.reader(file)
-            names = next(rows)
-            for values in rows:
-                row = dict(zip(names, values, strict=True))
+            for row in csv.DictReader(file):
                 if row["defect"] or "tree" in row["draft_structure"]:
                     continue
                 if row["batch_kind"] in WHOLE_BATCH_KINDS and row["batch_size"] and row["speedup"]:
