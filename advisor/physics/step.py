@@ -444,7 +444,8 @@ class RoutedLayer:
         """Time of each rank by what it reads and serves, [1, t, layers, R]. [s]
 
         The largest over ranks is what a layer takes: neither the rank that reads most experts nor
-        the one with most rows need be the slowest, so the two are not maximised apart.
+        the one with most rows need be the slowest, so the two are not maximised apart. Source:
+        docs/decisions/0017-ranks-in-the-scenario.md.
         """
         from advisor.physics.expert_ranks import Uneven  # few answers count ranks
 
