@@ -36,6 +36,21 @@ def data_root(package: Path = PACKAGE) -> Path:
     return installed if installed.is_dir() else package.parent
 
 
+_folders: tuple[Path, ...] | None = None
+"""Folders below which `read_file` opens files; None: everywhere."""
+
+
+def confine(*folders: Path) -> None:
+    """Read a user's files below these folders alone, from here on in this process. Links that lead
+    out of them are refused too."""
+    global _folders
+    _folders = tuple(folder.resolve() for folder in folders)
+
+
+def _is_reachable(path: Path) -> bool:
+    return _folders is None or any(map(path.resolve().is_relative_to, _folders))
+
+
 def read_file(
     path: Path, limit: int, subject: str = "a file that is read here", instead: str = ""
 ) -> bytes:
@@ -47,11 +62,14 @@ def read_file(
     display = shown_path(path)
     remedy = instead and f"; {instead}"
     try:
-        mode = path.stat().st_mode
+        is_reachable = _is_reachable(path)
+        mode = path.stat().st_mode if is_reachable else 0
     except OSError as error:
         raise AdvisorError(f"cannot read {display}: {error.strerror or error}{remedy}") from error
     except ValueError as error:  # a NUL in the path
         raise AdvisorError(f"cannot read {display}: this is no path{remedy}") from error
+    if not is_reachable:
+        raise AdvisorError(f"cannot read {display}: only files below --folder are read{remedy}")
     if not stat.S_ISREG(mode):
         kind = "a folder" if stat.S_ISDIR(mode) else "a device or pipe"
         raise AdvisorError(f"{display} is {kind}, not a file{remedy}")
@@ -123,10 +141,10 @@ def _write_into(path: Path, content: bytes) -> None:
 
 
 def is_there(path: Path) -> bool:
-    """Whether something lies at a path. False for text that cannot be one (too long, with a
-    NUL)."""
+    """Whether something lies at a path that may be read. False for text that cannot be one (too
+    long, with a NUL)."""
     try:
-        return path.exists()
+        return _is_reachable(path) and path.exists()
     except (OSError, ValueError):
         return False
 

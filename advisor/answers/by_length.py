@@ -138,7 +138,7 @@ def _at_length(advice: Advice, length: float) -> AtLength:
         low=curve.low * factor,
         high=curve.high * factor,
         p_gain=chance_of_gain(advice.setup, speedup, draws, curve.drafts),
-        draws=draws[:0],
+        draws=curve.draws[:0],
         tpot_s=curve.tpot_s / factor,
     )
     return AtLength(advice, scaled, draft_odds(draws), share_fastest(draws))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -289,13 +289,11 @@ def _turns(cost: Array) -> NDArray[np.int64]:
 def _undominated(cost: Array) -> NDArray[np.int64]:
     """Columns of [n, nK] that no other is as cheap as everywhere: no shortest path takes the
     rest."""
-    by_column = np.ascontiguousarray(cost.T)
-    lower = by_column[:, None]
-    at_most: NDArray[np.bool_] = np.all(lower <= by_column, axis=-1)
-    below: NDArray[np.bool_] = np.any(lower < by_column, axis=-1)
+    columns = np.ascontiguousarray(cost.T)
+    at_most: NDArray[np.bool_] = np.all(columns[:, None] <= columns, axis=2)
     # Of columns that are alike everywhere the first stays.
-    place = np.arange(len(by_column))
-    beaten: NDArray[np.bool_] = at_most & (below | (place[:, None] < place))
+    place = np.arange(cost.shape[1])
+    beaten: NDArray[np.bool_] = at_most & (~at_most.T | (place[:, None] < place))
     return np.flatnonzero(~np.any(beaten, axis=0))
 
 
@@ -320,21 +318,16 @@ def _blocks(excess: Array, allowed: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Where blocks of batches that share one K start: single batches up to _SINGLE, then 256 to a
     doubling, and none across a change of what is allowed or ruled out."""
     n = len(excess)
-    ruled = np.concatenate([allowed, np.isinf(excess)], axis=1)
+    is_start = np.zeros(n, bool)
+    is_start[:_SINGLE] = True
     # A block across a border would give a K to batches that the limit forbids it.
-    changes = 1 + np.flatnonzero((ruled[1:] != ruled[:-1]).any(axis=1))
-    starts = _widening(n)
-    return np.union1d(starts, changes) if changes.size else starts
-
-
-@lru_cache(maxsize=64)
-def _widening(n: int) -> NDArray[np.int64]:
-    """Starts of blocks of up to n batches where nothing is ruled out."""
+    ruled = np.concatenate([allowed, np.isinf(excess)], axis=1)
+    is_start[1:] |= (ruled[1:] != ruled[:-1]).any(axis=1)
     # Neighbouring large batches hardly differ: 256 blocks to a doubling keep the path exact enough
     # and short.
     wide = _SINGLE * 2.0 ** (np.arange(256 * max(0, int(np.ceil(np.log2(n / _SINGLE))))) / 256)
-    starts = np.unique(np.concatenate([np.arange(min(n, _SINGLE)), wide.astype(np.int64)]))
-    return starts[starts < n]
+    is_start[wide[wide < n].astype(np.int64)] = True
+    return np.flatnonzero(is_start)
 
 
 def _ranges(

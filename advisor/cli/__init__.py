@@ -6,6 +6,7 @@ from __future__ import annotations
 import atexit
 import gc
 import importlib
+import json
 import os
 import re
 import shlex
@@ -13,6 +14,8 @@ import signal
 import sys
 import threading
 from functools import cache
+from pathlib import Path
+from typing import NoReturn
 
 import click
 
@@ -70,6 +73,7 @@ _GROUPS: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
         {
             "report": ("report", "Write a report: PDF, HTML, Markdown, JSON or CSV."),
             "app": ("app", "Start the app on this machine."),
+            "mcp": ("mcp", "Serve advise, explore and diagnose to an agent (MCP)."),
         },
     ),
     "Data": (
@@ -89,6 +93,7 @@ _COMMANDS = {
     for _, commands in _GROUPS.values()
     for name, module_and_text in commands.items()
 }
+HELP = Path(__file__).with_name("help.json")
 _MODEL_AND_GPUS = "deepseek-ai/DeepSeek-V3 --gpus 8xH200 --batch 32"
 _RUNS = "my_runs.csv --gpus 8xH200 --model deepseek-v3 --engine vllm --drafter mtp"
 _EXAMPLES = {
@@ -167,6 +172,23 @@ def _load_numpy() -> None:
         del os.environ[name]
 
 
+class _Page(click.Command):
+    """Help of a command, from what was written of it (tests/golden/cli_reference.py): its options
+    are made of modules that take longer to load than the rest of the command line."""
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """What the command itself gives its formatter."""
+        pages = json.loads(HELP.read_text(encoding="utf-8"))
+        for number in pages["commands"][self.name]:
+            method, *values = pages["calls"][number]
+            if method == "write_usage":
+                formatter.write_usage(ctx.command_path, *values)
+            elif method == "write_dl":
+                formatter.write_dl(list(map(tuple, *values)))
+            else:
+                getattr(formatter, method)(*values)
+
+
 class _Lazy(click.Group):
     """Loads a command's module when it is asked for, so that --help and small commands start
     fast."""
@@ -195,6 +217,8 @@ class _Lazy(click.Group):
             from advisor.profiles import unknown_id
 
             raise unknown_id(args[0], "commands", list(_COMMANDS), "`advisor --help` lists them")
+        if args[1:] in (["--help"], ["-h"]) and args[0] != "store":  # which has commands
+            return args[0], _Page(args[0]), args[1:]
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None and not ctx.resilient_parsing:
             from advisor.cli.asked import refuse_repeated
@@ -262,10 +286,12 @@ def _end() -> None:
         gc.freeze()
 
 
-def main(argv: list[str] | None = None) -> None:
-    """Run the command line. Always ends by SystemExit with 0, or 2 for bad input."""
-    gc.set_threshold(_OBJECTS)
-    atexit.register(_end)
+def main(argv: list[str] | None = None) -> NoReturn:
+    """Run the command line, the process's own without `argv`. Always ends by SystemExit with 0, or
+    2 for bad input."""
+    if argv is None:
+        gc.set_threshold(_OBJECTS)
+        atexit.register(_end)
     os.environ.setdefault(
         "PYDANTIC_DISABLE_PLUGINS", "__all__"
     )  # looking for some reads every installed package

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 from pathlib import Path
 from textwrap import indent
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -65,10 +65,6 @@ from advisor.show.words.expert_ranks import (
 from advisor.show.words.expert_ranks import notes as ranks_notes
 from advisor.show.words.expert_ranks import verdict as ranks_verdict
 from advisor.text import counted
-
-if TYPE_CHECKING:
-    pass
-
 
 _OF_A_RUN = {
     "hardware_id": ("--hardware", "Accelerator that served the runs."),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.physics.architecture import Moe, WeightDtype
+from advisor.physics.architecture import Moe
 from advisor.physics.expert_ranks import (
     Choices,
     Layout,
@@ -24,9 +24,7 @@ from advisor.physics.expert_ranks import (
     skewed_loads,
     windows,
 )
-from advisor.physics.kernel_costs import MoeCost
 from advisor.physics.notes import Note
-from advisor.physics.step import MoeShape, Placement, routed_time
 from advisor.prediction import AdvisorError, Array
 from advisor.profiling.routing_draw import fitted_loads
 
@@ -251,39 +249,6 @@ class Counted:
         reads = slowest.touched[:, None]
         serves = slowest.pairs[:, None]
         return RankBalance(np.array([batch]), reads, serves, slowest.received[None], slowest.slots)
-
-
-@dataclass(frozen=True, eq=False)
-class RoutedLayer:
-    """One routed layer as its kernels run it under a placement."""
-
-    cost: MoeCost
-    placement: Placement
-    shape: MoeShape
-    dtype: WeightDtype
-
-    def rank_seconds(self, layout: Layout, counts: RankCounts, batch: int) -> Array:
-        """Time of each rank by what it reads and serves, [1, t, layers, R]. [s]
-
-        The largest over ranks is what a layer takes: neither the rank that reads most experts nor
-        the one with most rows need be the slowest, so the two are not maximised apart.
-        """
-        steps = np.arange(1, len(counts.pairs) + 1)[:, None, None]
-        touched_overall = counts.touched_overall[..., None]
-        pairs = counts.pairs / counts.pairs.mean(axis=2, keepdims=True)
-        touched = counts.touched / (touched_overall / layout.n_ranks)
-        uneven = Uneven(touched, pairs, pairs, float(layout.n_slots))
-        tokens = batch * steps
-        time = routed_time(
-            self.cost,
-            self.placement,
-            self.shape,
-            tokens,
-            touched_overall,
-            self.dtype,
-            uneven=uneven,
-        )
-        return time[None]
 
 
 def by_weight(layout: Layout, counts: RankCounts, batch: int) -> Array:  # noqa: ARG001

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,7 +24,6 @@ from advisor.physics.attention import (
     cached_s,
     reread_share,
 )
-from advisor.physics.expert_ranks import RankBalance, Uneven
 from advisor.physics.kernel_costs import (
     ExpertShape,
     GemmCost,
@@ -36,6 +35,9 @@ from advisor.physics.kernel_costs import (
 from advisor.physics.laws.recording import unrecorded, within
 from advisor.physics.touched_experts import local_experts
 from advisor.prediction import AdvisorError, Array, Floats, arrays
+
+if TYPE_CHECKING:
+    from advisor.physics.expert_ranks import Layout, RankBalance, RankCounts, Uneven
 
 
 @dataclass(frozen=True)
@@ -429,6 +431,42 @@ def routed_time(
     )
 
 
+@dataclass(frozen=True, eq=False)
+class RoutedLayer:
+    """One routed layer as its kernels run it under a placement."""
+
+    cost: MoeCost
+    placement: Placement
+    shape: MoeShape
+    dtype: WeightDtype
+
+    def rank_seconds(self, layout: Layout, counts: RankCounts, batch: int) -> Array:
+        """Time of each rank by what it reads and serves, [1, t, layers, R]. [s]
+
+        The largest over ranks is what a layer takes: neither the rank that reads most experts nor
+        the one with most rows need be the slowest, so the two are not maximised apart. Source:
+        docs/decisions/0017-ranks-in-the-scenario.md.
+        """
+        from advisor.physics.expert_ranks import Uneven  # few answers count ranks
+
+        steps = np.arange(1, len(counts.pairs) + 1)[:, None, None]
+        touched_overall = counts.touched_overall[..., None]
+        pairs = counts.pairs / counts.pairs.mean(axis=2, keepdims=True)
+        touched = counts.touched / (touched_overall / layout.n_ranks)
+        uneven = Uneven(touched, pairs, pairs, float(layout.n_slots))
+        tokens = batch * steps
+        time = routed_time(
+            self.cost,
+            self.placement,
+            self.shape,
+            tokens,
+            touched_overall,
+            self.dtype,
+            uneven=uneven,
+        )
+        return time[None]
+
+
 @unrecorded()
 def slowest_rank(
     cost: MoeCost,
@@ -460,6 +498,8 @@ def slowest_rank(
         loads = [getattr(candidate, name) for candidate in candidates]
         loads_by_candidate = np.stack([np.broadcast_to(load, slow.shape) for load in loads])
         return np.asarray(np.take_along_axis(loads_by_candidate, slow[None], 0)[0])
+
+    from advisor.physics.expert_ranks import Uneven  # few answers count ranks
 
     touched_by = of_slowest("touched")
     served_by = of_slowest("pairs")

@@ -27,7 +27,6 @@ from advisor.physics.acceptance import Acceptance, parse_acceptance
 from advisor.physics.architecture import MATRICES, Architecture, parameter_counts
 from advisor.physics.attention import attending_layers
 from advisor.physics.draft import Drafter, draft_architecture, load_drafter
-from advisor.physics.expert_loads import loads_notes
 from advisor.physics.hardware import Hardware, compute_dtype, gpus_of_node, load_hardware
 from advisor.physics.memory import GIB
 from advisor.physics.notes import Note, ranked
@@ -79,6 +78,8 @@ def notes_of(setup: Setup) -> tuple[Note, ...]:
         notes.append(Note.of("length_borrowed", source=setup.acceptance.source))
     loads = None if moe is None else own_loads(scenario, architecture.name, moe)
     if moe is not None and loads is not None:
+        from advisor.physics.expert_loads import loads_notes  # few answers count ranks
+
         notes += loads_notes(loads, moe)
     notes += _imbalance_notes(setup)
     if moe is not None and moe.n_active == 1 and scenario.routing == "auto":

@@ -9,7 +9,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -55,27 +55,19 @@ from advisor.physics.architecture import (
     with_dtype,
 )
 from advisor.physics.draft import Drafter, Drafting
-from advisor.physics.expert_loads import (
-    Planned,
-    RoutedLayer,
-    Router,
-    Steps,
-    Traffic,
-    by_weight,
-    counted,
-    traffic_of_loads,
-    traffic_of_preset,
-)
-from advisor.physics.expert_ranks import Layout, RankBalance, Sources, Uneven, balanced, contiguous
 from advisor.physics.hardware import Hardware, hardware_ids, load_hardware
 from advisor.physics.kernel_costs import KernelCosts
 from advisor.physics.memory import MemoryFit, StatedPool, memory_fit
 from advisor.physics.notes import Note
-from advisor.physics.step import MoeShape, Placement, expert_shape
+from advisor.physics.step import MoeShape, Placement, RoutedLayer, expert_shape
 from advisor.physics.touched_experts import NOT_LEARNT, PARAMETERS, RoutingPreset, touched_under
 from advisor.predict.plain_sweep import PlainSweep
 from advisor.predict.scenario import Scenario, loads_shape, parse_loads
 from advisor.prediction import AdvisorError, Array
+
+if TYPE_CHECKING:  # counted ranks are imported where they are counted: few answers do
+    from advisor.physics.expert_loads import Planned, Router, Traffic
+    from advisor.physics.expert_ranks import Layout, RankBalance, Uneven
 
 ServedCache = Literal["bf16", "fp8"]
 CACHE_BYTES: dict[ServedCache, float] = {"bf16": 2.0, "fp8": 1.0}
@@ -263,6 +255,8 @@ class Setup:
     @property
     def router(self) -> Router:
         """Choice of experts by the model's tokens. Raises AdvisorError for a dense model."""
+        from advisor.physics.expert_loads import Router
+
         moe = self.architecture.moe
         if moe is None:
             raise self._has_no_experts()
@@ -652,6 +646,8 @@ def traffic_of(setup: Setup, expert_loads: str | None) -> Traffic:
     Raises AdvisorError for a dense model, and for loads that cannot be read or are of another
     number of experts.
     """
+    from advisor.physics.expert_loads import traffic_of_loads, traffic_of_preset
+
     if expert_loads is not None:
         return traffic_of_loads(parse_loads(expert_loads), setup.router)
     # A fixed seed: the same scenario has the same slowest rank in every session.
@@ -700,6 +696,8 @@ def layout_plan(
     """Plan of a layout as `balanced` takes it: experts in order (None), or balanced with so many
     copies."""
 
+    from advisor.physics.expert_ranks import balanced, contiguous
+
     def in_order(loads: Array) -> Layout:  # noqa: ARG001
         return contiguous(n_experts, ranks)
 
@@ -717,6 +715,8 @@ def counted_balance(
 
     redundant : copies of experts in a balanced layout; None: experts in order. [-]
     """
+    from advisor.physics.expert_ranks import RankBalance
+
     planned = layout_plan(traffic.loads.shape[1], ranks, redundant)
     # Longer steps are held at MOST_TOKENS: ratios have settled there (decision 0017).
     batch_counts = [
@@ -738,5 +738,8 @@ def counted_balance(
 
 
 def _at(traffic: Traffic, planned: Planned, batch: int, tokens: int) -> Uneven:
+    from advisor.physics.expert_loads import Steps, by_weight, counted
+    from advisor.physics.expert_ranks import Sources
+
     steps = Steps(batch, tokens, BUDGET_EACH, least_draws=1, least_layers=LEAST_LAYERS)
     return counted(by_weight, traffic, [planned], Sources(), steps)[0].slowest

@@ -43,6 +43,7 @@ WIDE = {"--model": "deepseek-v3", "--ep": "8", "--batch": "64", "--drafter": "mt
 """The same beside loads of experts."""
 LONG = {
     "app": "starts a server",
+    "mcp": "serves: tests/cli/test_mcp.py",
     "profile": "measures the device",
     "doctor": "asks a server: tests/cli/test_doctor.py",
     "store": "build: tests of the store",

@@ -17,13 +17,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
 
+import click
 import pytest
 
 from advisor.answers.advice import advise
 from advisor.answers.explore.cells import sweep_rows
 from advisor.catalog.hf.layers import EXPERT_COUNT_KEYS
 from advisor.catalog.models import model_ids, model_profile, short_name
-from advisor.cli import output
+from advisor.cli import HELP, output, root
 from advisor.cli.asked import scenario_from
 from advisor.cli.output import progress
 from advisor.physics.architecture import WeightDtype
@@ -32,7 +33,7 @@ from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, build_scenario
 from advisor.show.words.compare import comparison_table
 from tests.command_line import QWEN, Run
-from tests.golden.cli_reference import FILE, commands, reference
+from tests.golden.cli_reference import FILE, commands, pages, reference
 
 
 class Terminal(io.StringIO):
@@ -84,9 +85,20 @@ def test_the_command_line_s_page_is_what_the_commands_say_and_each_option_says_w
     ]
     assert not silent
     assert all(command.help for _, command in commands())
-    assert FILE.read_text(encoding="utf-8") == reference(), (
-        "run: python -m tests.golden.cli_reference"
-    )
+    written = (FILE.read_text(encoding="utf-8"), HELP.read_text(encoding="utf-8"))
+    assert written == (reference(), pages()), "run: python -m tests.golden.cli_reference"
+
+
+@pytest.mark.parametrize("width", ["60", "120"])
+def test_the_help_that_was_written_is_the_command_s_own(
+    run: Run, monkeypatch: pytest.MonkeyPatch, width: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    for name, command in commands():
+        words = name.split()
+        parent = click.Context(root, info_name="advisor", **root.context_settings)
+        whole = click.Context(command, info_name=name, parent=parent)
+        assert run(*words, "--help")[1] == f"{whole.get_help()}\n"
 
 
 def test_every_environment_variable_is_documented_and_no_other() -> None:

@@ -1,15 +1,17 @@
-"""docs/cli.md from the commands themselves: `python -m tests.golden.cli_reference` writes it, a
-test compares."""
+"""docs/cli.md and advisor/cli/help.json from the commands themselves: `python -m
+tests.golden.cli_reference` writes them, a test compares."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
-from advisor.cli import root
+from advisor.cli import HELP, root
 from advisor.cli.asked import SCENARIO_OPTIONS
 
 FILE = Path(__file__).resolve().parents[2] / "docs/cli.md"
@@ -57,6 +59,38 @@ def reference() -> str:
     )
 
 
+class _Recorder(click.HelpFormatter):
+    """Calls of a formatter that lay text out, in their order."""
+
+    calls: list[list[Any]]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = []
+
+    def __getattribute__(self, name: str) -> Any:
+        if not name.startswith("write") and name not in ("indent", "dedent"):
+            return super().__getattribute__(name)
+        return lambda *arguments: self.calls.append([name, *arguments])
+
+
+def pages() -> str:
+    """What each command gives the formatter of its help, as JSON: calls, and their numbers by
+    command."""
+    numbers: dict[str, int] = {}
+    places: dict[str, list[int]] = {}
+    for name, command in commands():
+        if name.split()[0] == name:
+            recorder = _Recorder()
+            command.format_help(click.Context(command, **root.context_settings), recorder)
+            recorder.calls[0].remove("")  # the name that is typed
+            texts = map(json.dumps, recorder.calls)
+            places[name] = [numbers.setdefault(text, len(numbers)) for text in texts]
+    calls = ",\n".join(numbers)
+    listed = ",\n".join(f"{json.dumps(name)}: {place}" for name, place in places.items())
+    return f'{{"calls": [\n{calls}\n],\n"commands": {{\n{listed}\n}}}}\n'
+
+
 def _section(name: str, command: click.Command) -> str:
     context = click.Context(command)
     arguments = " ".join(
@@ -94,3 +128,4 @@ def _cell(text: str) -> str:
 
 if __name__ == "__main__":
     FILE.write_text(reference(), encoding="utf-8")
+    HELP.write_text(pages(), encoding="utf-8")

@@ -4,8 +4,10 @@ asks for."""
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -20,14 +22,15 @@ import advisor.cli
 from advisor.measured.store import data_folder
 from advisor.profiles import data_root
 from advisor.profiling.device import TORCH_MISSING
+from tests.golden.mcp import call
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
 @pytest.fixture(scope="module")
-def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of an unpacked wheel, built without network."""
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built without network."""
     pytest.importorskip("hatchling", reason="the build backend is in requirements-dev.txt")
     built = tmp_path_factory.mktemp("built")
     options = [
@@ -41,7 +44,13 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run(
         [sys.executable, "-m", "pip", "wheel", str(ROOT), *options], check=True, timeout=60
     )
-    (wheel,) = built.glob("*.whl")
+    (file,) = built.glob("*.whl")
+    return file
+
+
+@pytest.fixture(scope="module")
+def unpacked(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the unpacked wheel."""
     folder = tmp_path_factory.mktemp("installed")
     with zipfile.ZipFile(wheel) as packed:
         packed.extractall(folder)
@@ -103,6 +112,7 @@ def test_the_wheel_holds_no_tests_and_nothing_that_writes_the_checkout(unpacked:
 
 def test_the_command_runs_from_another_folder(unpacked: Path, tmp_path: Path) -> None:
     assert "advise" in run_there(unpacked, tmp_path, "-m", "advisor", "--help")
+    assert "--gpus" in run_there(unpacked, tmp_path, "-m", "advisor", "advise", "--help")
     listed = run_there(unpacked, tmp_path, "-m", "advisor", "hardware").splitlines()
     assert len(listed) > len(files_below(ROOT / "profiles/hardware"))
 
@@ -227,6 +237,36 @@ def test_an_answer_needs_four_packages(
     assert len(printed.stdout) > 200
 
 
+@pytest.mark.thorough
+def test_an_answer_without_an_installation(
+    wheel: Path, unpacked: Path, core: Path, tmp_path: Path
+) -> None:
+    """`uvx --from WHEEL advisor advise`: from an empty cache, the packages from the index."""
+    if (uvx := shutil.which("uvx")) is None:
+        pytest.skip("no uv here")
+    done = subprocess.run(
+        [uvx, "--python", sys.executable, "--from", str(wheel), "advisor", "advise", *GPT_OSS],
+        cwd=tmp_path,
+        env=os.environ | {"UV_CACHE_DIR": str(tmp_path / "cache"), "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    own = run_with(unpacked, core, tmp_path, "advise", *GPT_OSS)
+    headline = own.stdout.splitlines()[:3]  # the rest makes room for the command's longer name
+    assert headline
+    assert done.stdout.splitlines()[:3] == headline
+
+
+def test_an_agents_tools_need_four_packages(unpacked: Path, core: Path, tmp_path: Path) -> None:
+    called = call(1, "advise", model=GPT_OSS[0], gpus=GPT_OSS[2])
+    printed = run_with(unpacked, core, tmp_path, "mcp", typed=json.dumps(called))
+    assert (printed.returncode, printed.stderr) == (0, "")
+    assert not json.loads(printed.stdout)["result"]["isError"]
+
+
 @pytest.mark.parametrize(("package", "extra"), advisor.cli._EXTRAS.items())
 def test_the_extra_that_brings_a_package_is_the_projects(package: str, extra: str) -> None:
     name = "prometheus-client" if package == "prometheus_client" else package
@@ -246,14 +286,16 @@ def test_a_missing_extra_is_named_in_one_sentence(
 
 
 def run_with(
-    unpacked: Path, core: Path, folder: Path, *words: str
+    unpacked: Path, core: Path, folder: Path, *words: str, typed: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    """`advisor WORDS` by an interpreter that sees the wheel and the core alone."""
+    """`advisor WORDS` by an interpreter that sees the wheel and the core alone. typed : on its
+    standard input."""
     environment = {"PYTHONPATH": f"{unpacked}{os.pathsep}{core}", "HOME": str(folder)}
     return subprocess.run(
         [sys.executable, "-S", "-P", "-m", "advisor", *words],
         cwd=folder,
         env=environment,
+        input=typed,
         capture_output=True,
         text=True,
         timeout=60,
