@@ -23,7 +23,7 @@ PLACED = {
     "mixtral-8x7b": {"n_gpus": 2, "tensor_parallel": 2},
     "deepseek-v3": {"n_gpus": 8, "tensor_parallel": 8, "drafter_id": "mtp"},
 }
-BATCHES = ((64,), (1, 64, 512), (1, 16, 64, 256, 512))
+BATCHES = ((64,),)
 TARGETS = tuple(f"{place}:{batch}" for place in ("h100-sxm", "b200-sxm") for batch in (1, 16, 128))
 GRID = DesignGrid(
     n_experts=tuple(range(16, 513, 16)),
