@@ -170,7 +170,7 @@ class Odds:
     itself. [-]"""
 
     def at(self, rows: slice | NDArray[Any]) -> Odds:
-        """Those at some of the batches."""
+        """Odds at some of the batches."""
         return Odds(self.loss[rows], self.noise[rows])
 
 
@@ -322,8 +322,11 @@ def rounds_for(
     draws: Draws | None = None,
     central_only: bool = False,
 ) -> Rounds:
-    """Baseline steps and rounds of a setup, whatever is accepted. Arguments and errors as of
-    `curve.curve_for`."""
+    """Baseline steps and rounds of a setup, whatever is accepted.
+
+    batches, drafts: as `curve.curve_for` takes them, as the others. [-]
+    Raises AdvisorError as that does.
+    """
     batch, k = _axes(setup, batches, drafts)
     # A round of K = 0 is a plain step, whatever tree the others verify.
     verified = np.asarray(

@@ -16,7 +16,7 @@ from advisor.predict.scenario import Scenario
 
 GOAL_S = 3.0
 GOAL_BYTES = 2 * 1024**3
-BATCHES = ((64,), (1, 64, 512), (1, 16, 64, 256, 512))
+BATCHES = ((64,),)
 GRID = DesignGrid(
     n_experts=tuple(range(16, 513, 16)),
     n_active=(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 18, 20, 24, 28, 32),
