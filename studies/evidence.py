@@ -13,11 +13,11 @@ from studies import expert_ranks, node_exchange
 FILE = Path(__file__).resolve().parents[1] / "docs" / "evidence.md"
 HEAD = """# Evidence of single laws
 
-Written by `make validation`; do not edit. What the columns mean is said in [expert parallelism](expert-parallel.md) and
-in [decision 0016](decisions/0016-between-nodes.md).
+Written by `make validation`; do not edit. [Expert parallelism](expert-parallel.md) and
+[decision 0016](decisions/0016-between-nodes.md) explain the columns.
 """
 PARTS: tuple[tuple[str, Callable[[], None]], ...] = (
-    ("Slowest rank: the assumption beside routers of measured spread (SYNTHETIC)", expert_ranks.main),
+    ("The slowest rank as assumed, beside SYNTHETIC routers of measured spread", expert_ranks.main),
     ("Messages between nodes: the law beside what others publish", node_exchange.main),
 )
 

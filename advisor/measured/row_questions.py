@@ -206,7 +206,7 @@ def question_of(
 
 ALPHA_SPREAD = 0.058
 """Spread of the chance that a draft is accepted between sequences, over its mean: that between
-twelve prompt sets of one MTP head (docs/decisions/0036-heads-hosts-last-sequences.md). [-]"""
+twelve prompt sets of one MTP head (docs/decisions/history.md (0036)). [-]"""
 
 
 def until_last(scenario: Scenario, n_draft: int) -> str:

@@ -16,10 +16,14 @@ FILE = Path(__file__).resolve().parents[2] / "docs" / "coverage.md"
 MARKS = {"measured": "M", "interpolated": "I", "fitted": "F", "roofline": "r"}
 HEAD = """# Models, accelerators, tiers
 
-Written by `make documents`. The tier of a speedup at batch 16 with K = 3 under vLLM, in the formats of the checkpoint, on
-one GPU. I: the expert shape was measured on this accelerator, and the step is interpolated. F: kernels are fitted on
-measured tables of this accelerator. r: roofline, by the data sheet. A model of your own, by its config.json, has
-the tier of its shapes.
+Written by `make documents`. The tier of a speedup at batch 16 with K = 3 under vLLM, in the formats
+of the checkpoint, on one GPU.
+
+- I: the expert shape was measured on this accelerator, and the step is interpolated.
+- F: kernels are fitted on measured tables of this accelerator.
+- r: roofline, by the data sheet.
+
+Your own model, by its config.json, has the tier of its shapes.
 """
 
 

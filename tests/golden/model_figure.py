@@ -1,4 +1,4 @@
-"""The figure of docs/model.md: `python -m tests.golden.model_figure` draws docs/images/model.svg."""
+"""The figure of docs/model.md: `python -m tests.golden.model_figure` draws it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ INK = {"moe": "#0b5cad", "dense": "#596273", "experts": "#b84a00"}
 
 
 def figure() -> Figure:
-    """Speedup by batch of Command A+ and dense Command A at K = 3, and the experts that are loaded."""
+    """Speedup by batch of Command A+ and dense Command A at K = 3, and the experts loaded."""
     moe = load_setup(COMMAND_A_PLUS)
     curve = curve_for(moe, BATCHES, [3])
     drawn = Figure(figsize=(8, 3.4), layout="constrained")

@@ -1,5 +1,5 @@
-"""`python -m tests.golden.readme_example` runs every `$ advisor` line of README and docs, writes what
-it prints below it, and copies the README's table of scores from docs/validation.md."""
+"""`python -m tests.golden.readme_example` runs every `$ advisor` line of README and docs, writes
+what it prints below it, and copies the README's table of scores from docs/validation.md."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ VALIDATION = ROOT / "docs" / "validation.md"
 COLUMNS = 100
 CUT = "    ...\n"
 """Ends an example of which as many lines are shown as stood there before."""
-_EXAMPLE = re.compile(r"^(    \$ advisor )([^\n]+)\n((?:    (?!\$ )[^\n]*\n|\n(?=    (?!\$ )))*)", flags=re.M)
+_EXAMPLE = re.compile(
+    r"^(    \$ advisor )([^\n]+)\n((?:    (?!\$ )[^\n]*\n|\n(?=    (?!\$ )))*)", flags=re.M
+)
 _SCORES = re.compile(r"(<!-- scores -->\n).*?(?=<!-- end -->)", flags=re.S)
 
 

@@ -106,8 +106,8 @@ def test_every_figure_has_a_band_around_it_a_tier_and_an_origin() -> None:
 
 
 ANCHORS_W = {1: 300.0, 128: 600.0}
-"""Of an H100 by batch (ML.ENERGY v3.0 as a fleet simulator cites it, docs/ranking.md; models not
-stated)."""
+"""Of an H100 by batch (ML.ENERGY v3.0 as a fleet simulator cites it, docs/choose-hardware.md;
+models not stated)."""
 
 
 @pytest.mark.parametrize(

@@ -458,7 +458,7 @@ def overhead_constant(setup: Setup, symbol: str, name: str, field: str) -> Const
         )
         return ConstantUse(symbol, name, value, unit, "fitted", source)
     if launched := small_launch(setup.scenario.engine, field):
-        source = f"{launched.source}: docs/decisions/0013-small-launches.md"
+        source = f"{launched.source}: docs/decisions/history.md (0013)"
         return ConstantUse(symbol, name, value, "s", "fitted", source)
     source = (
         "weak prior of docs/decisions/0003-engine-overheads.md, likely within a factor of 2 "
@@ -535,6 +535,6 @@ def _refitted(use: ConstantUse, adjustment: Adjustment | None, factor: str) -> C
     if adjustment is None:
         return use
     log_sd = adjustment.log_sd.get(factor)
-    refit_source = f"{adjustment.label} (data {adjustment.data}): docs/measurements.md"
+    refit_source = f"{adjustment.label} (data {adjustment.data}): docs/measure-and-refit.md"
     source = "; ".join(filter(None, (use.source, refit_source)))
     return replace(use, source=source, stderr=None if log_sd is None else use.value * log_sd)
