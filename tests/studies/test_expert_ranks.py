@@ -6,7 +6,6 @@ The routing law and the shipped presets against measured unions of experts.
 
 from __future__ import annotations
 
-
 import numpy as np
 import pytest
 
