@@ -39,6 +39,9 @@ LONG = 40
 MOST_LONG = 0.02
 
 
+CODE = ("advisor", "studies", "tests", "tools", "profiles/engines", "profiles/diagnosis")
+
+
 def text_of(page: Path) -> str:
     return page.read_text(encoding="utf-8")
 
@@ -95,6 +98,23 @@ def test_a_true_statement_has_no_fault(statement: str) -> None:
 @pytest.mark.parametrize("broken", ["[x](no-such.md)", "[x](trust.md#nothing)", "`laws.no_law`"])
 def test_a_broken_link_or_name_is_found(broken: str) -> None:
     assert list(faults(broken)) != []
+
+
+def test_what_code_says_of_documents_is_true() -> None:
+    history = text_of(DOCS / "decisions" / "history.md")
+    files = [
+        file for room in CODE for end in ("py", "yaml") for file in (ROOT / room).rglob(f"*.{end}")
+    ]
+    wrong = []
+    for file in [*files, ROOT / "Makefile"]:
+        code = text_of(file)
+        for name in re.findall(r"(?<![\w/])docs/(?:decisions/)?[\w-]+\.(?:md|csv)", code):
+            if not (ROOT / name).exists() and file.name != "test_documents.py":
+                wrong.append(f"{file.relative_to(ROOT)}: {name}")
+        for number in re.findall(r"history\.md \((\d{4})\)|decision (\d{4})\b", code):
+            if "".join(number) not in history:
+                wrong.append(f"{file.relative_to(ROOT)}: decision {''.join(number)}")
+    assert wrong == []
 
 
 def linked(page: Path) -> set[Path]:
