@@ -500,7 +500,7 @@ def _drafter(cells: Mapping[str, str]) -> str:
         return named_drafters[0]
     if name == "other":
         raise AdvisorError(
-            "the drafter is not one that is modelled (drafter=other, none named in the notes)"
+            "the drafter is not one that is modeled (drafter=other, none named in the notes)"
         )
     # Random tokens: no draft model runs either.
     return {"draft-model": "draft_model", "random": "ngram"}.get(name, name)
@@ -666,7 +666,7 @@ def _weights(cells: Mapping[str, str]) -> dict[str, str]:
     ):
         return {}  # as published: just the experts are in 4 bits, in blocks of 32
     if stated not in _WEIGHTS:
-        raise AdvisorError(f"weight_dtype={stated!r} is not one that is modelled")
+        raise AdvisorError(f"weight_dtype={stated!r} is not one that is modeled")
     return _WEIGHTS[stated]
 
 
@@ -677,7 +677,7 @@ def _cache(cells: Mapping[str, str]) -> dict[str, str]:
         return {}
     dtype = {"fp16": "bf16"}.get(stated, stated)
     if dtype not in get_args(KvDtype):
-        raise AdvisorError(f"kv_dtype={stated!r} is not one that is modelled; expected bf16 or fp8")
+        raise AdvisorError(f"kv_dtype={stated!r} is not one that is modeled; expected bf16 or fp8")
     return {"kv_dtype": dtype}
 
 

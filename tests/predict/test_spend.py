@@ -239,7 +239,7 @@ def test_a_measured_log_replaces_the_estimate_of_the_run_s_arm_alone() -> None:
         f"measured: run.csv; taken to have run with K = {best}. Without speculation: 700 W"
         in power_text(known)
     )
-    assert "modelled (roofline)" in spend_text(guessed, advice.setup.hardware)
+    assert "modeled (roofline)" in spend_text(guessed, advice.setup.hardware)
 
 
 def test_a_log_of_the_plain_run_is_that_of_plain_decoding_and_one_of_another_k_is_refused(
