@@ -251,7 +251,7 @@ def test_a_log_of_the_plain_run_is_that_of_plain_decoding_and_one_of_another_k_i
     assert known.chosen == spent(advice).chosen
     text = spend_text(known, advice.setup.hardware)
     golden(without_speculation=lines_with(text, "without speculation"))
-    with pytest.raises(AdvisorError, match="ran with K = 8, and energy is told of"):
+    with pytest.raises(AdvisorError, match="ran with K = 8, and energy is stated for"):
         spent(advice, MeasuredPower(500.0, "measured: run.csv", 8))
 
 

@@ -81,7 +81,7 @@ def test_predicted_stands_beside_published_and_what_disagrees_is_named(study: Pa
     assert [one.agrees(one.eagle) for one in figures] == [False, False, False, True, False]
     page = DOCUMENT.read_text(encoding="utf-8")
     printed = re.findall(
-        r"^\| (worst slowdown|gain)[^|]*\|[^|]*\|([^|]*)\|([^|]*)\|", page, flags=re.M
+        r"^\| (worst slowdown, [sC]|gain)[^|]*\|[^|]*\|([^|]*)\|([^|]*)\|", page, flags=re.M
     )
     assert len(printed) == len(figures)
     for one, (_, ngram, eagle) in zip(figures, printed, strict=True):
