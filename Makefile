@@ -12,7 +12,7 @@ export PYTHONDONTWRITEBYTECODE :=
 .PHONY: run profiling test test-thorough bench bench-peer mutants planted test-engines test-configs engine test-engine-live engine-data-set screenshots gallery format store calibrate validation seeds documents predict-diff clean
 
 run: $(VENV)/.run-ready
-	@echo 'Starting; the first page is there in a few seconds.'
+	@echo 'Starting the app; its first page opens in a few seconds.'
 	$(BIN)/python -m advisor app --port $(PORT)
 
 profiling: $(VENV)/.app-ready
@@ -119,13 +119,13 @@ $(BIN)/python:
 
 # Live profiling alone needs torch (0.75 GB) and `explore --dask` alone dask: `make test` and `make profiling` bring them.
 $(VENV)/.run-ready: requirements.txt | $(BIN)/python
-	@echo 'Installing the packages of the app, once: a minute or two ...'
+	@echo 'Installing the packages of the app (once, a minute or two) ...'
 	grep -Ev '^(torch|dask|distributed)==' requirements.txt > $(VENV)/requirements-run.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $(VENV)/requirements-run.txt
 	touch $@
 
 $(VENV)/.app-ready: requirements.txt | $(BIN)/python
-	@echo 'Installing all packages, once: some minutes ...'
+	@echo 'Installing all packages (once, some minutes) ...'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	touch $@
 
@@ -137,6 +137,7 @@ validation: $(VENV)/.app-ready
 	$(BIN)/python -m advisor store build --if-stale
 	$(BIN)/python -m studies.validation.report
 	$(BIN)/python -m studies.runtime_report
+	$(BIN)/python -m studies.evidence
 	$(BIN)/python -m studies.diagnosis
 
 # The claims of the sources beside our answers; WRITE=1 keeps them and writes docs/sources.md.
@@ -148,11 +149,12 @@ documents: $(VENV)/.dev-ready
 	$(BIN)/python -m tests.golden.cli_reference
 	$(BIN)/python -m tests.golden.scenario_table
 	$(BIN)/python -m tests.golden.model_page
-	$(BIN)/python -m tests.golden.readme_example
 	$(BIN)/python -m tests.golden.questions_page
 	$(BIN)/python -m tests.golden.engines_page
 	$(BIN)/python -m tests.golden.diagnose_page
-	$(BIN)/python -m tests.golden.tour_page
+	$(BIN)/python -m tests.golden.model_figure
+	$(BIN)/python -m tests.golden.coverage_page
+	$(BIN)/python -m tests.golden.report_fields
 	$(BIN)/python -m tests.golden.notebook
 	$(BIN)/python -m tests.golden.terminal
 	$(BIN)/python -m tests.golden.pages
@@ -164,6 +166,7 @@ documents: $(VENV)/.dev-ready
 	$(BIN)/python -m tests.golden.engine_exports
 	$(BIN)/python -m tests.golden.sources_page
 	$(BIN)/python -m tests.golden.figures
+	$(BIN)/python -m tests.golden.readme_example
 
 predict-diff: $(VENV)/.dev-ready
 	$(BIN)/python -m tests.golden.predict_grid

@@ -80,7 +80,7 @@ def read_file(
         raise AdvisorError(f"cannot read {display}: {error.strerror or error}{remedy}") from error
     if len(content) > limit:
         raise AdvisorError(
-            f"{display} has more than {limit:,} bytes; {subject} has at most so many"
+            f"{display} has more than {limit:,} bytes; {subject} may have at most that"
         )
     return content
 

@@ -2,7 +2,7 @@
 
 `--small-launches` fits the launches that no kernel table holds: what measured plain decode takes
 beyond its kernels, divided by the layers that run them, judged with each model's points left out
-(docs/decisions/0013-small-launches.md).
+(docs/decisions/history.md (0013)).
 """
 
 from __future__ import annotations

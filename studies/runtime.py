@@ -105,6 +105,8 @@ def ngram_workloads(k_max: int = 7) -> dict[str, AcceptanceProcess]:
 
 
 K_MAX = 7
+N_REQUESTS = 800
+"""Requests of each workload: worst slowdowns repeat within about half a point. [-]"""
 CONTEXT_TOKENS = 512
 """Assumed: the order of the prompts and outputs of HumanEval, GSM8K and MT-Bench."""
 ALWAYS_BAD_ITERATIONS = 250

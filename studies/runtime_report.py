@@ -1,9 +1,8 @@
-"""`python -m studies.runtime_report`: writes docs/runtime-k-validation.md and the table of
-docs/runtime-k.md, from a fresh run of the studies."""
+"""`python -m studies.runtime_report`: writes docs/runtime-k-validation.md from a fresh run of the
+studies."""
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,32 +10,25 @@ from pathlib import Path
 import numpy as np
 
 from studies.runtime import (
-    AGREES,
     COHERE_ACCEPTED_LENGTH,
     EAGLE_CURVES,
+    N_REQUESTS,
     PUBLISHED_COST_AT_7,
     PUBLISHED_ETR_AT_7,
     PUBLISHED_WORST,
     CohereK,
     PaperStudy,
-    PublishedFigure,
     StudyRow,
     cohere_k,
     implied_lengths,
     paper_study,
-    published_figures,
     rows_of,
     summarise_study,
 )
 from studies.validation.tables import markdown_table
 
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "runtime-k-validation.md"
-PAGE = DOCUMENT.with_name("runtime-k.md")
-BLOCK = re.compile(r"(<!-- cascade -->\n).*?(?=<!-- end -->)", re.DOTALL)
-"""Where `published_table` stands in it."""
 EAGLE_SPREAD = 1.5
-N_REQUESTS = 800
-"""Requests of each workload: worst slowdowns repeat within about half a point."""
 SHOWN_BATCHES = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024)
 
 
@@ -195,43 +187,6 @@ def _needed(study: PaperStudy) -> str:
     )
 
 
-def published_table(figures: Sequence[PublishedFigure]) -> str:
-    """Predicted beside published, and which of them agree, as docs/runtime-k.md prints them."""
-
-    def shown(ends: tuple[float, float]) -> str:
-        return _percent(ends[0]) if ends[0] == ends[1] else _span(ends)
-
-    rows = []
-    for one in figures:
-        named = {"n-gram": one.ngram, "EAGLE": one.eagle}
-        within = [name for name, ends in named.items() if one.agrees(ends)]
-        low, high = one.published
-        published = (
-            f"{high:.0%}"
-            if low == high
-            else f"{low * 100:.0f}-{high:.0%}"
-            if low
-            else f"at most {high:.0%}"
-        )
-        rows.append(
-            (
-                one.what,
-                published,
-                shown(one.ngram),
-                shown(one.eagle),
-                " and ".join(within) or "neither",
-            )
-        )
-    header = (
-        "",
-        "published",
-        "predicted, n-gram",
-        "predicted, EAGLE",
-        f"within {AGREES * 100:.0f} points",
-    )
-    return markdown_table(header, rows)
-
-
 def _cohere(found: Sequence[CohereK]) -> str:
     columns = [(item, {int(b): i for i, b in enumerate(item.curve.batches)}) for item in found]
     rows = [
@@ -317,19 +272,13 @@ def _ints(values: Sequence[int]) -> str:
 
 
 def main() -> None:
-    """Write both pages, or print the first with `-`."""
+    """Write the page, or print it with `-`."""
     text = document()
     if sys.argv[1:] == ["-"]:
         sys.stdout.write(text)
         return
     DOCUMENT.write_text(text, encoding="utf-8")
-    page = PAGE.read_text(encoding="utf-8")
-    figures = published_figures(paper_study(n_requests=N_REQUESTS))
-    PAGE.write_text(
-        BLOCK.sub(lambda found: f"{found[1]}{published_table(figures)}\n", page), encoding="utf-8"
-    )
-    for written in (DOCUMENT, PAGE):
-        print(f"wrote {written.relative_to(DOCUMENT.parent.parent)}")
+    print(f"wrote {DOCUMENT.relative_to(DOCUMENT.parent.parent)}")
 
 
 if __name__ == "__main__":

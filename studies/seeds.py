@@ -44,7 +44,7 @@ from advisor.prediction import AdvisorError, Array
 from advisor.profiles import MEASUREMENTS
 from advisor.show.explain.round import citations
 from studies.published import read_numbers
-from studies.runtime import K_MAX, PaperStudy, paper_study, rows_of, summarise_study
+from studies.runtime import K_MAX, N_REQUESTS, PaperStudy, paper_study, rows_of, summarise_study
 from studies.validation.outside import (
     BATCHES,
     COMMAND_A_PLUS,
@@ -61,9 +61,6 @@ from studies.validation.tables import markdown_table
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENT = ROOT / "docs" / "sources.md"
 NOTES = ROOT / "docs" / "decisions"
-N_REQUESTS = 120
-"""Simulated for each workload of Cascade's comparison: worst slowdowns repeat within a point.
-[-]"""
 _B = np.array(BATCHES)
 
 

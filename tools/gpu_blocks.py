@@ -1,4 +1,4 @@
-"""What docs/gpu-todo.md leaves open, on a GPU that is at hand only briefly:
+"""What docs/profiling.md leaves open, on a GPU that is at hand only briefly:
 `python -m tools.gpu_blocks`.
 
 Needs Python, numpy and torch; where vLLM is importable, a real engine is timed too. Writes below
@@ -162,7 +162,7 @@ BLOCKS = (
     attention("TRITON_MLA", "latent"),
     sweep("gemm", "bandwidth", "gemm", "lm_head"),
 )
-"""In the order of what they settle (docs/gpu-todo.md). vLLM 0.32's own names of arguments and
+"""In the order of what they settle (docs/profiling.md). vLLM 0.32's own names of arguments and
 backends."""
 
 

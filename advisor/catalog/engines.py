@@ -539,7 +539,7 @@ class Engine(Frozen):
     """Where it verifies outside full CUDA graphs."""
     norms_apart_before: str | None = None
     """Version before which normalising queries and keys took more kernels; None: its launches are
-    told by the layer alone (docs/decisions/0013-small-launches.md)."""
+    told by the layer alone (docs/decisions/history.md (0013))."""
     norms_apart_before_date: str | None = Field(default=None, pattern=r"\d{4}-\d{2}-\d{2}")
     """Day of that release, for builds that name a day in place of a release."""
     export: ExportRule | None = None

@@ -55,7 +55,7 @@ STAND_INS: dict[WeightDtype, tuple[str, ...]] = {"fp8": ("fp8_block",), "fp8_blo
 """Formats that read as many bytes on the same matrix units."""
 MIN_SHAPES = 3
 """On fewer the cost of an expert is not told from the fixed one
-(docs/decisions/0025-plain-steps-to-repair.md). [-]"""
+(docs/decisions/history.md (0025)). [-]"""
 BORROWED_LOG_SD = 0.10
 """Added in quadrature when the constants come from another engine or format of the same
 accelerator. Assumed: such tables err by 19 % in the median (`choose_experts`). [-]"""

@@ -82,7 +82,7 @@ SHARED_LAUNCHES = 0.5
 """Kernels of a shared expert over those of the layer it is part of, where they are launched one by
 one: vLLM launches about 7 (two products, the gate's, two activations, a scaling, a sum) beside 13.
 Charged on accelerators of an unknown chip alone
-(docs/decisions/0032-launches-of-shared-experts.md). [-]"""
+(docs/decisions/history.md (0032)). [-]"""
 HOST_PER_STEP_S = 300e-6
 """Weak prior: in both arms, so that speedups do not determine it
 (docs/decisions/0003-engine-overheads.md)."""
@@ -108,7 +108,7 @@ us at one token in a CUDA graph (vllm-project/vllm pull request 56503), mhc_post
 (issue 56506). Rate: of 2,048 to 8,192 tokens both fused move 2.28e12 B/s at 4,096 elements a
 stream, 2.45e12 at 7,168 (ROCm/aiter pull request 3536)."""
 STREAM_MIXING_SOURCE = (
-    "kernels of AITER timed on an MI355X by others: docs/decisions/0041-hyper-connections.md"
+    "kernels of AITER timed on an MI355X by others: docs/decisions/history.md (0041)"
 )
 ROOFLINE_ALL_TO_ALL_LINK_FRACTION = 0.77
 """Medians over the fitted tables of ten accelerators; an unmeasured accelerator gets them with

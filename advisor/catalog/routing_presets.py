@@ -193,7 +193,7 @@ def one_domain_routing(architecture: Architecture) -> str:
 
 ONE_DOMAIN = ("coding", "math")
 """Kinds of text that are one domain, as domains were counted (measurements/union_experts)."""
-DOMAINS = "docs/decisions/0031-prompts-domains-hosts.md"
+DOMAINS = "docs/decisions/history.md (0031)"
 _FINE = "class-fine-one-shared"
 _MIXED_PRESET = "qwen3.6-35b-a3b"
 _ONE_DOMAIN_PRESET = f"{_FINE}-one-domain"

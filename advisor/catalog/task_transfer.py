@@ -177,7 +177,7 @@ def carried(
     Returns
     -------
     `measured` with lengths, band and remarks as carried. Between tasks the mean moves and the band
-    widens by the scatter between laboratories (docs/decisions/0012-published-rows.md). Over context
+    widens by the scatter between laboratories (docs/decisions/history.md (0012)). Over context
     the mean stays, as there is no law: the lower edge reaches what single heads of this kind lost,
     on text of a kind, from their shortest context.
     """

@@ -31,7 +31,7 @@ def app(port: int) -> None:
 
     Brings the store of measured tables up to date in the background; Trust says when it is done.
 
-    Runs until it is interrupted. Settings: docs/settings.md.
+    Runs until it is interrupted. Settings: docs/install.md.
     """
     _check_port(port)
     _build_store()

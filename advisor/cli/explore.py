@@ -96,7 +96,7 @@ class _ExploreCommand(asked.ScenarioCommand):
     "and batch alone show where speculation turns, drafter alone each with its own accepted "
     "length; they take usual values where none are given.",
 )
-@out.path_option("--plan", help="YAML of fields and values (docs/sweeps.md).")
+@out.path_option("--plan", help="YAML of fields and values (docs/choose-hardware.md).")
 @out.path_option("--output", "-o", help="Folder for all rows as Parquet; a stopped run continues.")
 @click.option(
     "--workers",

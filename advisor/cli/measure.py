@@ -128,7 +128,7 @@ def _lead_on(lacks: Sequence[str], n_used: int) -> None:
         return
     if not n_used:
         out.say(
-            "Nothing can be refitted or held beside the model before what is named above is mended."
+            "Nothing can be refitted or compared with the model until the problems above are fixed."
         )
         return
     words = retyped(*_OF_FIT)
@@ -658,7 +658,7 @@ def validate(file: Path | None, as_json: bool, **given: Any) -> None:
     show = out.progress("predicting")
     if file is None:
         if any(given[name] for name in reading.OF_ROWS[1:]):
-            raise AdvisorError("--map, --model, --gpus and what else is said of rows need FILE")
+            raise AdvisorError("--map, --model, --gpus and other values for rows need FILE")
         values = dict(map(reading.pair, given["values"]))
         result = validate_points(judged_rows(), values, on_progress=show)
     else:
@@ -697,7 +697,7 @@ def validate(file: Path | None, as_json: bool, **given: Any) -> None:
         (_GROUPS.get(name, name), errors)
         for name, errors in (*result.by_acceptance.items(), *result.by_tier.items())
     ]
-    out.say("Errors of the predicted speedup, each source counted alike:")
+    out.say("Errors of the predicted speedup, each source weighted equally:")
     out.print_table(_errors_table("rows", [("all rows", result.overall), *groups]))
     click.echo("\nBy source:")
     out.print_table(_errors_table("source", result.by_laboratory.items()))

@@ -497,7 +497,7 @@ def expert_time(points: Sequence[Point], prior: MultiplierPrior) -> ExpertTime |
 
     Only experts of other sizes but equal bytes tell it from a byte and from a launch: without such
     a pair six measured designs agreed on 28 us, where the pair says 9
-    (docs/decisions/0032-launches-of-shared-experts.md).
+    (docs/decisions/history.md (0032)).
     """
     shapes = {id(point.setup): point.setup.architecture.moe for point in points}
     if any(point.setup.hardware.generation for point in points) or not isolated(

@@ -253,7 +253,7 @@ class BaselineMove:
     surprising_s: Array
     """As `after_s`, of recorded rows of an accelerator of the user's own without its host, which
     nobody has measured: a first refit moves that far. Typed rows are as often misread
-    (docs/decisions/0022-a-refit-argues-for-the-file.md)."""
+    (docs/decisions/history.md (0022))."""
 
     @property
     def moves(self) -> Array:

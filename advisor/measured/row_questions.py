@@ -206,7 +206,7 @@ def question_of(
 
 ALPHA_SPREAD = 0.058
 """Spread of the chance that a draft is accepted between sequences, over its mean: that between
-twelve prompt sets of one MTP head (docs/decisions/0036-heads-hosts-last-sequences.md). [-]"""
+twelve prompt sets of one MTP head (docs/decisions/history.md (0036)). [-]"""
 
 
 def until_last(scenario: Scenario, n_draft: int) -> str:
@@ -502,7 +502,7 @@ def _drafter(cells: Mapping[str, str]) -> str:
         return named_drafters[0]
     if name == "other":
         raise AdvisorError(
-            "the drafter is not one that is modelled (drafter=other, none named in the notes)"
+            "the drafter is not one that is modeled (drafter=other, none named in the notes)"
         )
     # Random tokens: no draft model runs either.
     return {"draft-model": "draft_model", "random": "ngram"}.get(name, name)
@@ -668,7 +668,7 @@ def _weights(cells: Mapping[str, str]) -> dict[str, str]:
     ):
         return {}  # as published: just the experts are in 4 bits, in blocks of 32
     if stated not in _WEIGHTS:
-        raise AdvisorError(f"weight_dtype={stated!r} is not one that is modelled")
+        raise AdvisorError(f"weight_dtype={stated!r} is not one that is modeled")
     return _WEIGHTS[stated]
 
 
@@ -679,7 +679,7 @@ def _cache(cells: Mapping[str, str]) -> dict[str, str]:
         return {}
     dtype = {"fp16": "bf16"}.get(stated, stated)
     if dtype not in get_args(KvDtype):
-        raise AdvisorError(f"kv_dtype={stated!r} is not one that is modelled; expected bf16 or fp8")
+        raise AdvisorError(f"kv_dtype={stated!r} is not one that is modeled; expected bf16 or fp8")
     return {"kv_dtype": dtype}
 
 

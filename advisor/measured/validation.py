@@ -565,7 +565,7 @@ def chances_kept(judged: pd.DataFrame) -> pd.DataFrame:
 
     `judged` has COLUMNS. One line for each range of CHANCES that has rows: least and most [-], n,
     laboratories, stated (mean) and happened [-], rows counting alike. No map of the stated chances
-    comes closer on laboratories left out (docs/decisions/0019-rounds-by-tokens.md), so they are
+    comes closer on laboratories left out (docs/decisions/history.md (0019)), so they are
     shown as they are.
     """
     index = np.clip(

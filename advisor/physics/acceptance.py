@@ -336,7 +336,7 @@ def extrapolation_spread() -> ExtrapolationSpread:
     The middle is not zero: later draft tokens are accepted less often than one alpha says, so above
     its K it promises too much. Proportional to the distance: halving it about halves the error (the
     tables of both behave so from K = 1 to 8). Source:
-    docs/decisions/0001-accepted-length-beyond-the-given-k.md.
+    docs/decisions/history.md (0001).
     """
     curves = [curve for curve in acceptance_curves() if len(curve.n_draft) > 1]
     drafts = [np.array(curve.n_draft, dtype=float) for curve in curves]

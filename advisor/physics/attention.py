@@ -121,7 +121,7 @@ def reread_share(architecture: Architecture, costs: KernelCosts) -> float:
     """Share of its attention that each further token of a sequence adds to a pass. [-]
 
     Where tokens are taken apart the attention itself holds their readings, so 0. Fitted else:
-    docs/decisions/0015-what-a-round-lacked.md.
+    docs/decisions/history.md (0015).
     """
     latent = any(mixer.kind == "mla" for mixer in architecture.mixers)
     return 0.0 if latent and costs.latent_rows_apart else costs.reread_share

@@ -39,7 +39,7 @@ SHARED_LOG_SD = 0.1
 DRIFT_LOG_SD = 0.05
 """What it gains with each doubling of the batch beyond 4 sequences: of 0, 0.04 and 0.06 the last
 two gave the narrower bands on laboratories left out
-(docs/decisions/0015-what-a-round-lacked.md). [-]"""
+(docs/decisions/history.md (0015)). [-]"""
 UNSEEN_LOG_HALF_WIDTH = 0.28
 _T_AT_90 = 1.6377
 """Quantile .9 of Student's t with 3 degrees of freedom. [-]"""

@@ -142,7 +142,7 @@ def draft_architecture(
     if (drafter.stated_vocabulary or 0) > per_pass.vocab_size:
         raise AdvisorError(
             f"a draft vocabulary of {rows:,} tokens exceeds the {per_pass.vocab_size:,} of "
-            f"{per_pass.name}; give at most so many"
+            f"{per_pass.name}; give at most that"
         )
     if drafter.weight_dtype is not None:
         per_pass = with_dtype(per_pass, drafter.weight_dtype)

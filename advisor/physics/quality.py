@@ -66,7 +66,7 @@ _LOSS = {  # [Expert mix]
     "floor": 1.8182,
 }
 LIMITS = (
-    "Pre-training loss only: nothing is said about post-training, reasoning or long context.",
+    "Pre-training loss only: post-training, reasoning and long context are not covered.",
     (
         "The log bases of the default law are inferred from its two published statements "
         "(arXiv:2507.17702)."

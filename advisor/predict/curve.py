@@ -713,7 +713,7 @@ def swept_factors(setup: Setup, batch: Array, tokens: Array) -> tuple[Array, Arr
     """Factors of the user's plain sweep on plain steps [nB] and verifications [nB, nK]. [-]
 
     batch, tokens: B, [nB], and q of each sequence, [nK]. [-]
-    1 without a sweep. Source: `sweep_factors`, docs/decisions/0026-own-plain-sweeps.md.
+    1 without a sweep. Source: `sweep_factors`, docs/decisions/history.md (0026).
     """
     if (held := held_sweep(setup)) is None:
         return np.ones_like(batch), np.ones((len(batch), len(tokens)))

@@ -27,7 +27,7 @@ LEAST_BATCHES = 3
 MOST_BATCHES = 64
 STEADY = 0.12
 """Scatter of log(measured / predicted) along a sweep up to which it says more than the model alone.
-[-] Published sweeps: docs/decisions/0026-own-plain-sweeps.md."""
+[-] Published sweeps: docs/decisions/history.md (0026)."""
 JUMP = 1.5
 """Measured rise over the predicted one from which the sweep alone is believed: a kernel switch,
 which the model does not know and a mean with it would halve (physics; no published steady sweep has
@@ -195,7 +195,7 @@ def swept(T_verify: Array, T_sweep: Array, rise: Array) -> Array:
     Limits: 1 at q = 1. The model reads the cache of B sequences, the sweep of B q; the model lacks
     kernel
       switches and what verified tokens add, which the sweep holds: neither bounds the other.
-    Source: docs/decisions/0026-own-plain-sweeps.md.
+    Source: docs/decisions/history.md (0026).
     """
     # Else the mean of both: of the forms tried it erred least on laboratories left out (14.7 %,
     # decision 0026).

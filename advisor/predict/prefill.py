@@ -119,7 +119,7 @@ def step_rows(setup: Setup, batch: Array) -> tuple[Array, Array]:
 
     batch: sequences of the instance, [nB]. [-]
     None in the step without it where the engine does not decode meanwhile. Own derivation: the
-    chunk's tokens beside one of each sequence, docs/decisions/0008-prefill-as-a-mixed-step.md.
+    chunk's tokens beside one of each sequence, docs/decisions/history.md (0008).
     """
     # A closed loop: each sequence that ends brings the next prompt, so decoding and prompts share
     # the step.

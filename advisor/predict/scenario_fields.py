@@ -500,7 +500,7 @@ class ScenarioFields(Frozen):
             told=Told("Placement", ", balanced with {} copies of experts", ""),
             flag="--redundant-experts",
             help=(
-                "Balance experts over the --ep ranks by their load, with so many copies of hot "
+                "Balance experts over the --ep ranks by their load, with this many copies of hot "
                 "ones."
             ),
             flag_default="experts in order",

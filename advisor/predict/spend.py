@@ -375,7 +375,7 @@ def spend_at(
     )
     if measured is not None and measured.n_draft not in (0, int(curve.drafts[column])):
         raise AdvisorError(
-            f"the power log ran with K = {measured.n_draft}, and energy is told of K = "
+            f"the power log ran with K = {measured.n_draft}, and energy is stated for K = "
             f"{curve.drafts[column]} and of K = 0; measure one of these, or leave the log out"
         )
     # Both arms take the same own_z: what a model's plain time is off by, its rounds are off by too.

@@ -139,7 +139,7 @@ def _errors(hardware_id: str | None, model_id: str | None, tier: Tier) -> dict[s
 
 def let_the_browser_draw() -> None:
     """Leave the processor to what is being drawn or newly asked. Fragments do not:
-    docs/decisions/fragments.md."""
+    docs/decisions/history.md."""
     for _ in range(_PAUSES):
         time.sleep(_PAUSE_S)
         let_a_newer_run_start()

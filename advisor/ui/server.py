@@ -203,7 +203,7 @@ _settled: set[str] = set()
 def in_turn() -> Iterator[None]:
     """Draw a part of a page that takes a moment while nobody else draws one.
 
-    One after the other, half of the runs end in half the time (docs/decisions/many-users.md). A
+    One after the other, half of the runs end in half the time (docs/decisions/history.md). A
     part within a part goes on with the turn that is held and gives it back at its own end: so bar
     and first screen leave in one piece.
     """

@@ -9,7 +9,7 @@ Scenario and page settings in the browser's address: read from links and on Back
 written after a change.
 
 Each change of the scenario is one entry of the browser's history, so Back undoes it and Forward
-does it again (docs/decisions/0004-undo-by-url.md). Widgets bound by Streamlit itself would rewrite
+does it again (docs/decisions/history.md (0004)). Widgets bound by Streamlit itself would rewrite
 the entry in place instead.
 
 Some are typed in other words than a number field takes: 128k or 1M tokens, an accepted length.

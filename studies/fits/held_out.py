@@ -17,7 +17,7 @@ from studies.published import PublishedPoint
 COMMON_SHARE = 0.25
 """Classes are shrunk towards their mean: 0, 1/4, 1/2, 3/4 and 1 err alike on laboratories left out,
 within a point, and of those half a point from the best this says most of a class that one
-laboratory has (docs/decisions/0019-rounds-by-tokens.md). [-]"""
+laboratory has (docs/decisions/history.md (0019)). [-]"""
 
 
 def held_out_fits(

@@ -157,11 +157,11 @@ PRIOR = (10e-6, 0.3e-3, 0.4e-3, 0.0, 3e-4)
 """Centre of the weak prior, in the order of OVERHEAD_NAMES: times as in
 docs/decisions/0003-engine-overheads.md [s], no second reading of the cache, and verified tokens
 half of the way to plain ones at 3,300 of them [-], which was chosen on the rows that are fitted
-(docs/decisions/0019-rounds-by-tokens.md)."""
+(docs/decisions/history.md (0019))."""
 PRIOR_LOG_SD = math.log(2.0) / BAND_SIGMAS
 """A factor of 2 either way at 80 %: factors of 1.4, 1.7 and 2 give the same error and coverage on
 laboratories left out, 3 gives a larger error; chosen on the rows that are fitted
-(docs/decisions/0015-what-a-round-lacked.md)."""
+(docs/decisions/history.md (0015))."""
 MEASURED_LAUNCH_LOG_SD = 0.25
 """Of a layer's launches where plain decode shows them (assumed: the scatter of their fit over
 models). [-]"""
@@ -175,7 +175,7 @@ UNKNOWN_CLASS = "other"
 OVERLAPPING = ("vllm", "trtllm")
 """Engines whose host prepares a round while the device computes the last, in all releases of their
 rows. SGLang's overlap was opt-in when its rows were measured
-(docs/decisions/0036-heads-hosts-last-sequences.md)."""
+(docs/decisions/history.md (0036))."""
 COMMON = np.array([one.key == "verified" for one in JOINT], float)
 """Share of each constant's prior variance that all classes have in common, beyond what a fit is
 asked for: what a verified token takes is one constant, since too few laboratories have several

@@ -47,7 +47,7 @@ def bars_of_rounds(rows: pd.DataFrame, regrets: pd.DataFrame, decode: Decode | N
     said = (
         "What was asked of the second form of rounds, laboratories left out; of rows, in brackets, "
         f"the figure {MATURE}. The first two bars are prospective (docs/scores.csv). What was "
-        "tried for those missed: docs/decisions/0038-inputs-as-the-sources-state-them.md."
+        "tried for those missed: docs/decisions/history.md (0038)."
     )
     return bars_section("Bars of rounds", said, bars)
 

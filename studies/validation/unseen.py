@@ -78,7 +78,7 @@ def held_out_section(rows: pd.DataFrame) -> str:
         "the median of its rows, plain step the mean error of the plain times that they print. "
         "The form of a round was "
         "chosen on these same rows (docs/decisions/"
-        "0019-rounds-by-tokens.md), so they are development scores: laboratories added later are "
+        "0045-verified-tokens.md), so they are development scores: laboratories added later are "
         "the test.\n\n"
         f"{markdown_table(header, body)}\n\n{_asked_table(rows, centre)}\n\nEvery stack. "
         f"{_losses(rows)}\n\n{MATURE.capitalize()}. {_losses(rows[mature])}"

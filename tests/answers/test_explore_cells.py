@@ -451,8 +451,8 @@ def test_a_scheduler_that_does_not_answer_is_one_sentence(
 
 
 def queries() -> list[str]:
-    """The SQL examples of docs/sweeps.md, as printed there."""
-    page = (Path(__file__).parents[2] / "docs" / "sweeps.md").read_text(encoding="utf-8")
+    """The SQL examples of docs/choose-hardware.md, as printed there."""
+    page = (Path(__file__).parents[2] / "docs" / "choose-hardware.md").read_text(encoding="utf-8")
     part = page.split("## Questions to it")[1].split("\n## ")[0]
     lines = [line.strip() for line in part.splitlines() if line.startswith("    ")]
     return [one for one in " ".join(lines).split(";") if one.strip()]

@@ -133,4 +133,4 @@ def test_the_documented_example_is_valid_and_every_field_is_listed_with_its_rang
     for field in figures:
         low, high = (float(end) for end in listed[field].split(" to "))
         assert (low, high) == figure_range(field)
-    assert f"{SAME_CHIP_TOLERANCE:.0%}".replace("%", " %") in text
+    assert f"agree within {SAME_CHIP_TOLERANCE:.0%}" in text

@@ -64,7 +64,7 @@ def test_progress_is_shown_on_a_terminal_once_it_takes_long_and_goes_at_the_end(
 ROOT = Path(__file__).resolve().parents[2]
 
 
-SETTINGS = (ROOT / "docs/settings.md").read_text(encoding="utf-8")
+SETTINGS = (ROOT / "docs/install.md").read_text(encoding="utf-8")
 
 
 MAKE = {"BUDGET_S", "PYTHON", "PORT"}

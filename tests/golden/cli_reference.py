@@ -22,7 +22,7 @@ sentence on bad input; `COMMAND --help` prints what stands here. Lines fit the t
 are coloured on a terminal alone, and not at all where `NO_COLOR` is set. This page is written from the commands
 (`python -m tests.golden.cli_reference`).
 
-Completion of commands and options by the shell, for bash (zsh and fish alike):
+Completion of commands and options by the shell, for bash (zsh and fish likewise):
 
     eval "$(_ADVISOR_COMPLETE=bash_source advisor)"
 
@@ -30,7 +30,7 @@ Completion of commands and options by the shell, for bash (zsh and fish alike):
 
 `MODEL` is an id of `models`, a Hugging Face name or the path of a config.json. `--gpus 8xH200` names GPUs and their
 accelerator: one instance over them, tensor parallel within a node, unless `--tp` or `--ep` is given. What is left open
-is taken as the app takes it and said in a line `assumed:` on standard error: the model's own MTP module as drafter,
+is taken as the app takes it and named in a line `assumed:` on standard error: the model's own MTP module as drafter,
 else EAGLE-3, with the accepted length of the nearest measured curve.
 
 """  # noqa: E501

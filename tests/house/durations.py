@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "testing.md"
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "test-results.md"
 START = "<!-- durations: python -m tests.house.durations FILE -->"
 END = "<!-- end of durations -->"
 SLOWEST = 30

@@ -106,8 +106,8 @@ def test_every_figure_has_a_band_around_it_a_tier_and_an_origin() -> None:
 
 
 ANCHORS_W = {1: 300.0, 128: 600.0}
-"""Of an H100 by batch (ML.ENERGY v3.0 as a fleet simulator cites it, docs/ranking.md; models not
-stated)."""
+"""Of an H100 by batch (ML.ENERGY v3.0 as a fleet simulator cites it, docs/choose-hardware.md;
+models not stated)."""
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_a_measured_log_replaces_the_estimate_of_the_run_s_arm_alone() -> None:
         f"measured: run.csv; taken to have run with K = {best}. Without speculation: 700 W"
         in power_text(known)
     )
-    assert "modelled (roofline)" in spend_text(guessed, advice.setup.hardware)
+    assert "modeled (roofline)" in spend_text(guessed, advice.setup.hardware)
 
 
 def test_a_log_of_the_plain_run_is_that_of_plain_decoding_and_one_of_another_k_is_refused(
@@ -251,7 +251,7 @@ def test_a_log_of_the_plain_run_is_that_of_plain_decoding_and_one_of_another_k_i
     assert known.chosen == spent(advice).chosen
     text = spend_text(known, advice.setup.hardware)
     golden(without_speculation=lines_with(text, "without speculation"))
-    with pytest.raises(AdvisorError, match="ran with K = 8, and energy is told of"):
+    with pytest.raises(AdvisorError, match="ran with K = 8, and energy is stated for"):
         spent(advice, MeasuredPower(500.0, "measured: run.csv", 8))
 
 

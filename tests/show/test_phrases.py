@@ -23,7 +23,7 @@ AVOIDED = (
     *("said", "told", "own", "one", "of yours", "alike", "mended", "made-up", "likely"),
     *("modelled", "plain", "set-up", "a GPU", "so many", "beside", "asks for", "says nothing of"),
 )
-"""Words that no sentence of the product has (docs/contributing.md)."""
+"""Words that no sentence of the product has (docs/english.md)."""
 ALLOWED = {
     *("of your own", "your own measurement", "The one published run", "the tool's own tokenizer"),
     *("as one row for", "one probability", "you choose one", "one of them", "each one that"),

@@ -1,4 +1,4 @@
-"""The study behind docs/expert-parallel.md: its rows come back, and spreads by layer are those that
+"""The study behind docs/evidence.md: its rows come back, and spreads by layer are those that
 were planted.
 
 The routing law and the shipped presets against measured unions of experts.
@@ -6,13 +6,12 @@ The routing law and the shipped presets against measured unions of experts.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from advisor.catalog.routing_presets import load_routing_preset
 from advisor.physics.touched_experts import touched_experts
+from studies.evidence import FILE as EVIDENCE
 from studies.expert_ranks import (
     MIXED,
     SHORT,
@@ -25,19 +24,17 @@ from studies.expert_ranks import (
     preset_rows,
 )
 
-PAGE = Path(__file__).resolve().parents[2] / "docs/expert-parallel.md"
-
 
 @pytest.mark.parametrize("preset", ["grin-moe", "openmoe"])
 def test_the_page_has_the_study_s_rows(preset: str) -> None:
-    page = PAGE.read_text(encoding="utf-8")
+    page = EVIDENCE.read_text(encoding="utf-8")
     rows = [f"| {' | '.join(row)} |" for row in preset_rows([load_routing_preset(preset)])]
     assert rows
-    assert all(row in page for row in rows), "run: python -m studies.expert_ranks"
+    assert all(row in page for row in rows), "run: python -m studies.evidence"
 
 
 def test_the_page_has_every_measured_preset_that_eight_ranks_can_share() -> None:
-    page = PAGE.read_text(encoding="utf-8")
+    page = EVIDENCE.read_text(encoding="utf-8")
     assert all(
         f"| {preset.model_id}, {preset.n_active} of {preset.n_experts}," in page
         for preset in measured_presets()

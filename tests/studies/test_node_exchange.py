@@ -4,12 +4,12 @@ show they show."""
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from advisor.catalog.kernel_costs import NETWORK_FRACTION, NETWORK_T0_S
+from studies.evidence import FILE as EVIDENCE
 from studies.node_exchange import (
     Published,
     beyond,
@@ -24,7 +24,6 @@ from studies.node_exchange import (
     published,
 )
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
 FOUND = published()
 TABLE = [row for row in FOUND if row.fitted_on]
 TODAY = [row for row in beyond(FOUND) if row.group.startswith("today's")]
@@ -34,20 +33,17 @@ def error(row: Published, network: bool = True) -> float:
     return charged_s(row, network=network) / row.time_s - 1.0
 
 
-def test_the_pages_have_the_study_s_rows() -> None:
-    page = (DOCS / "expert-parallel.md").read_text("utf-8")
-    decision = (DOCS / "decisions/0016-between-nodes.md").read_text("utf-8")
-    for text, rows in (
-        (page, judged_rows(FOUND)),
-        (decision, form_rows(FOUND)),
-        (decision, left_out_rows(TABLE)),
-        (decision, prompt_form_rows(FOUND)),
+def test_the_page_has_the_study_s_rows() -> None:
+    text = EVIDENCE.read_text("utf-8")
+    for rows in (
+        judged_rows(FOUND),
+        form_rows(FOUND),
+        left_out_rows(TABLE),
+        prompt_form_rows(FOUND),
     ):
         lines = [f"| {' | '.join(row)} |" for row in rows]
         assert len(lines) >= 3
-        assert [line for line in lines if line not in text] == [], (
-            "run: python -m studies.node_exchange"
-        )
+        assert [line for line in lines if line not in text] == [], "run: python -m studies.evidence"
 
 
 def test_the_shipped_constants_are_the_fit_s() -> None:

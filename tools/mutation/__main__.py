@@ -189,7 +189,7 @@ def main() -> int:
     parser.add_argument(
         "--report",
         action="store_true",
-        help="write the last outcomes into docs/testing.md, run nothing",
+        help="write the last outcomes into docs/test-results.md, run nothing",
     )
     parser.add_argument(
         "--again", action="store_true", help="only what survived last time, after tests were added"
@@ -200,7 +200,7 @@ def main() -> int:
     if unknown := [part for part in options.only if not any(part in one.module for one in TARGETS)]:
         raise SystemExit(f"no module of the plan is named {', '.join(unknown)}")
     if options.report:
-        write_scores(ROOT / "docs" / "testing.md", kept())
+        write_scores(ROOT / "docs" / "test-results.md", kept())
         return 0
     settings.register_profile(
         "mutation",

@@ -38,7 +38,7 @@ objective."""
 # Assumed: a quarter less, and as much more in proportion.
 _BANDWIDTH_FACTORS = (0.75, 1.33)
 _OVERHEAD_FACTORS = (1 / 3, 3.0)
-"""Host and launch constants are uncertain by a factor of 3 (docs/model.md, section 2)."""
+"""Host and launch constants are uncertain by a factor of 3 (docs/model.md, one round)."""
 
 
 @dataclass(frozen=True)

@@ -166,7 +166,7 @@ def _known_price(setup: Setup) -> float:
     if known is None:
         raise AdvisorError(
             f"no price is known for {setup.hardware.name}; give price_usd_per_hour, or the "
-            "objective tokens_per_s_per_gpu, which ranks designs alike"
+            "objective tokens_per_s_per_gpu, which gives the same order of designs"
         )
     return known.value
 

@@ -73,7 +73,7 @@ def gains_by_k(curve: Curve, last: int) -> tuple[int, Array]:
     ends, over the batches up to `last`.
 
     curve : from K = 0 on without a gap. last : largest batch that fits. [sequences]
-    Source: docs/decisions/0047-adaptive-verification.md.
+    Source: docs/decisions/history.md (0047).
     """
     ends = np.stack([_speedups(curve, k) for k in curve.drafts[1:].tolist()], axis=-1)
     gains = ends / curve.speedup.max(axis=1)[:, None]

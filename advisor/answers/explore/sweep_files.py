@@ -307,7 +307,8 @@ def read_sweep(files: Sequence[tuple[str, bytes]], max_rows: int = MAX_ROWS) -> 
         if rows > max_rows:
             raise AdvisorError(
                 f"{_shown(name)}: with it there are {rows:,} rows; at most {max_rows:,} are read "
-                "here: ask larger sweeps with DuckDB (docs/sweeps.md), or give some of the parts"
+                "here: query larger sweeps with DuckDB (docs/choose-hardware.md), or give some of "
+                "the parts"
             )
         tables.append((_shown(name), file))
     makers = {name: _made_by(file) for name, file in tables}

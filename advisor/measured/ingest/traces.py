@@ -104,7 +104,7 @@ def read_trace(name: str, data: bytes, model: LayerCounts = NO_MODEL) -> TraceFi
         carry none.
 
     Raises AdvisorError, and nothing else, for anything that is not a trace. See
-    docs/measurements.md for the layouts.
+    docs/measure-and-refit.md for the layouts.
     """
     if not data:
         raise AdvisorError(f"{name} is empty; send a routing trace")

@@ -118,7 +118,7 @@ def prompt_attention(F: Floats, eta: Floats, F_peak: Floats) -> Floats:
     F_peak, eta: peak arithmetic of 16 bits [FLOP/s], and the share of it that the kernel reaches.
       [-]
     Limits: never bound by reading: a prompt's keys are read once for many queries.
-    Source: eta assumed, docs/decisions/0008-prefill-as-a-mixed-step.md.
+    Source: eta assumed, docs/decisions/history.md (0008).
     """
     return F / (eta * F_peak)
 

@@ -289,7 +289,7 @@ def stream(R: Floats, t0: Floats = 0.0, BW: Floats = np.inf, r: Floats = 1.0) ->
     r: measured over computed time at this size, where every size was measured. [-]
     Limits: t0 for a short message, R / BW for a long one.
     Source: form of docs/decisions/0002-moe-kernel-form.md; r,
-      docs/decisions/0005-measured-shapes.md.
+      docs/decisions/history.md (0005).
     """
     return r * (t0 + R / BW)
 
@@ -303,7 +303,7 @@ def prompt_small(P: Floats, d: Floats, L: Floats, BW: Floats) -> Floats:
     P, L, d: tokens, layers, hidden size: 12 passes over rows of 16 bits in a layer (assumed). [-]
     BW: rate of reading and writing. [B/s]
     Limits: grows with the tokens alone: no row is shared between them.
-    Source: assumed, docs/decisions/0008-prefill-as-a-mixed-step.md.
+    Source: assumed, docs/decisions/history.md (0008).
     """
     return P * L * d * SMALL_KERNEL_BYTES / BW
 
@@ -317,7 +317,7 @@ def launches(c_l: Floats, L: Floats) -> Floats:
     L: layers. [-]
     Limits: the same at every batch and K: in both arms of a speedup.
     Source: own derivation; c_l fitted, docs/decisions/0003-engine-overheads.md and
-      docs/decisions/0013-small-launches.md.
+      docs/decisions/history.md (0013).
     """
     return c_l * L
 
@@ -361,7 +361,7 @@ def norms(c_q: Floats, L_q: Floats) -> Floats:
     c_q: of a layer, fitted per engine and version. [s]
     L_q: layers that do. [-]
     Limits: 0 where an engine fuses them, and for layers measured whole, which contain theirs.
-    Source: docs/decisions/0013-small-launches.md.
+    Source: docs/decisions/history.md (0013).
     """
     return c_q * L_q
 
@@ -380,7 +380,7 @@ def stream_mixing(
     M: tokens in the step; each reads and writes its streams in 16 bits. [-]
     BW_x: rate at which that goes. [B/s]
     Limits: 0 for one plain stream, and where nobody has timed it.
-    Source: own derivation; docs/decisions/0041-hyper-connections.md.
+    Source: own derivation; docs/decisions/history.md (0041).
     """
     return 2.0 * L_x * (t_x + 4.0 * n * h * M / BW_x)
 

@@ -51,7 +51,7 @@ def waiting_for_the_last(s: Floats, g: Floats, e: Floats, r: Floats) -> Floats:
     r: a round of one sequence over a round of all, both of kernels. [-]
     Limits: 1 for one sequence, and without drafting, where all of one length end together.
     Source: own derivation: T(b) = T(0) + b t, so what waits is T(0) alone, for s g e more rounds
-      than the mean; docs/decisions/0036-heads-hosts-last-sequences.md.
+      than the mean; docs/decisions/history.md (0036).
     """
     return 1 + s * g * e * r
 
@@ -68,7 +68,7 @@ def reread(kappa: Floats, q: Floats, T_attn: Floats) -> Floats:
     T_attn: attention of the pass before that, of layers that keep a cache: a recurrent state is
       read once and its law charges every token already. [s]
     Limits: 0 in plain decode.
-    Source: docs/decisions/0015-what-a-round-lacked.md.
+    Source: docs/decisions/history.md (0015).
     """
     return kappa * (q - 1) * T_attn
 
@@ -89,7 +89,7 @@ def verified(
     Limits: 0 for few tokens; at most what makes every verified token as dear on the device as one
       of a plain step. Candidates are sampling, rejection, copies of hidden states, padding, and
       kernels off their tables.
-    Source: docs/decisions/0019-rounds-by-tokens.md.
+    Source: docs/decisions/history.md (0019).
     """
     # Bounded on both sides: verified tokens are never dearer than plain steps, and the kernels are
     # never made cheaper.
@@ -136,7 +136,7 @@ def prompt_waits(p: Floats, G: Floats) -> Floats:
     Limits: G for rare prompts, which never fall together; 1 where every step holds a chunk of every
       group.
     Source: own derivation: groups take prompts independently,
-      docs/decisions/0020-prompts-on-data-parallel-groups.md.
+      docs/decisions/history.md (0020).
     """
     return one_minus_power(1 - p, G) / p
 
@@ -155,7 +155,7 @@ def prompt(
     T_small: small kernels of the prompt's tokens. [s]
     w: prompts that a data-parallel group waits for, with each of its own. [-]
     Limits: a prompt of one token costs next to nothing where chunks ride along.
-    Source: docs/decisions/0008-prefill-as-a-mixed-step.md.
+    Source: docs/decisions/history.md (0008).
     """
     return w * (n * (T_with - T_without) + T_attn + T_small)
 
@@ -172,7 +172,7 @@ def prefill(S: Floats, T_prompt: Floats, OSL: Floats) -> Floats:
     OSL: tokens of an answer. [-]
     Limits: 0 for the headline, which is what one user sees.
     Source: own derivation: each answer of OSL tokens pays for S prompts,
-      docs/decisions/0008-prefill-as-a-mixed-step.md.
+      docs/decisions/history.md (0008).
     """
     return S * T_prompt / OSL
 

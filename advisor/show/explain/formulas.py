@@ -451,18 +451,17 @@ def overhead_constant(setup: Setup, symbol: str, name: str, field: str) -> Const
         factor = math.exp(BAND_SIGMAS * math.sqrt(record.log_covariance[index][index]))
         laboratories = counted(record.n_sources, "laboratory", "laboratories")
         classes = "all classes" if common else record.engine_class
-        decision = "0019-rounds-by-tokens" if common else "0015-what-a-round-lacked"
+        decision = "0045-verified-tokens" if common else "0003-engine-overheads"
         source = (
-            f"fitted on {record.n_rows} published speedups of {laboratories} ({classes}), likely "
-            f"within a factor of {factor:.1f} either way: docs/decisions/{decision}.md"
+            f"fitted on {record.n_rows} published speedups of {laboratories} ({classes}), within "
+            f"a factor of {factor:.1f} either way: docs/decisions/{decision}.md"
         )
         return ConstantUse(symbol, name, value, unit, "fitted", source)
     if launched := small_launch(setup.scenario.engine, field):
-        source = f"{launched.source}: docs/decisions/0013-small-launches.md"
+        source = f"{launched.source}: docs/decisions/history.md (0013)"
         return ConstantUse(symbol, name, value, "s", "fitted", source)
     source = (
-        "weak prior of docs/decisions/0003-engine-overheads.md, likely within a factor of 2 "
-        "either way"
+        "weak prior of docs/decisions/0003-engine-overheads.md, within a factor of 2 either way"
     )
     return ConstantUse(symbol, name, value, unit, "assumed", source)
 
@@ -535,6 +534,6 @@ def _refitted(use: ConstantUse, adjustment: Adjustment | None, factor: str) -> C
     if adjustment is None:
         return use
     log_sd = adjustment.log_sd.get(factor)
-    refit_source = f"{adjustment.label} (data {adjustment.data}): docs/measurements.md"
+    refit_source = f"{adjustment.label} (data {adjustment.data}): docs/measure-and-refit.md"
     source = "; ".join(filter(None, (use.source, refit_source)))
     return replace(use, source=source, stderr=None if log_sd is None else use.value * log_sd)

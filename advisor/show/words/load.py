@@ -226,7 +226,7 @@ def acceptance_texts(found: ContextMap) -> tuple[str, ...]:
         return ()
     text = (
         "The accepted length is taken to be the same at every context (its band may be wider); "
-        "give one of yours."
+        "give your own."
     )
     known = [
         f"{record.factor:.2f} of its drafted part at {record.context_tokens:,} tokens over "
@@ -372,7 +372,7 @@ def _at(arm: Arm, watts: Prediction) -> str:
     """`at 598 W a GPU, measured, taken to have run with K = 3`."""
     measured = watts.tier is Tier.MEASURED
     how = (
-        f"measured, taken to have run with K = {arm.n_draft}" if measured else "modelled (roofline)"
+        f"measured, taken to have run with K = {arm.n_draft}" if measured else "modeled (roofline)"
     )
     return f"at {watts.value:.0f} W a GPU, {how}"
 

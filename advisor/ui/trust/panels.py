@@ -106,7 +106,7 @@ def draw_assumptions(advice: Advice) -> None:
     """Assumptions of the model."""
     st.markdown("\n".join(f"- {line}" for line in LIMITS))
     show_warnings(advice)
-    st.caption("Symbols and units: docs/nomenclature.md.")
+    st.caption("Symbols and units: docs/model.md.")
 
 
 def draw_sources(advice: Advice) -> None:
