@@ -360,13 +360,15 @@ def _step(slowness: Array, counts: RankCounts) -> dict[str, Array]:
         "slow_pairs": of_slowest(counts.pairs),
         "slowness": of_slowest(slowness),
     }
-    exchanged = {
+    received = {
         "received_pairs": counts.received_pairs.max(axis=2).mean(axis=1),
         "received_tokens": counts.received_tokens.max(axis=2).mean(axis=1),
         "mean_received_pairs": counts.received_pairs.mean(axis=(1, 2)),
         "mean_received_tokens": counts.received_tokens.mean(axis=(1, 2)),
+    }
+    exchanged = {
         "reached": counts.reached.mean(axis=1),
         "other_rank": counts.other_rank.mean(axis=1),
         "other_nodes": counts.other_nodes.mean(axis=1),
     }
-    return loads | exchanged
+    return loads | received | exchanged
