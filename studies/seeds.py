@@ -454,7 +454,7 @@ def main() -> int:
         return 1
     if "--write" in sys.argv:
         write_findings(now)
-        DOCUMENT.write_text(page(claims, now), encoding="utf-8")
+        DOCUMENT.write_text(page(claims, read_findings()), encoding="utf-8")
     return 0
 
 
