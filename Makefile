@@ -147,6 +147,7 @@ seeds: $(VENV)/.app-ready
 documents: $(VENV)/.dev-ready
 	$(BIN)/python -m advisor store build --if-stale
 	$(BIN)/python -m tests.golden.cli_reference
+	$(BIN)/python -m tests.golden.mcp
 	$(BIN)/python -m tests.golden.scenario_table
 	$(BIN)/python -m tests.golden.model_page
 	$(BIN)/python -m tests.golden.questions_page

@@ -445,7 +445,7 @@ class RoutedLayer:
 
         The largest over ranks is what a layer takes: neither the rank that reads most experts nor
         the one with most rows need be the slowest, so the two are not maximised apart. Source:
-        docs/decisions/0017-ranks-in-the-scenario.md.
+        docs/decisions/history.md (0017).
         """
         from advisor.physics.expert_ranks import Uneven  # few answers count ranks
 

@@ -80,7 +80,7 @@ TRUE = (
     "In the app: Serve, Explore, Compare models.",
     "The page Trust lists them; the tab Sweep of Serve starts from the bar.",
     "`advisor/predict/curve.py`, `laws.gemm`, `advisor.physics.bands.unseen`, `make run`",
-    "    advisor design --gpus 1xB200 --target h100-sxm:8",
+    "    advisor design --gpus 1xB200 --batch 64",
     "[scores](trust.md#where-it-is-weaker)",
 )
 

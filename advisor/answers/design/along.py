@@ -57,7 +57,7 @@ class Along:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Where drafting gains most, at a small batch and at the largest."""
+        """Designs with which drafting gains most, at a small batch and at the largest."""
         small = min(1, len(self.batches) - 1)
         best = [self.designs[most] for most in self.most]
         active = [design.n_active for design in best[small:]]
