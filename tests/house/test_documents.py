@@ -16,7 +16,7 @@ README = ROOT / "README.md"
 CHANGELOG = ROOT / "CHANGELOG.md"
 WRITTEN = {
     *("cli.md", "validation.md", "sources.md", "questions.md", "runtime-k-validation.md"),
-    *("evidence.md", "coverage.md", "test-results.md"),
+    *("evidence.md", "coverage.md", "performance.md", "test-results.md"),
 }
 """Pages that the program writes whole."""
 TABLES = {"formats.md", "scenarios.md"}
