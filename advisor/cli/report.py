@@ -39,6 +39,7 @@ from advisor.profiling.command import main as profiler
 from advisor.profiling.device import TORCH_MISSING
 from advisor.profiling.engine.command import config_file
 from advisor.profiling.engine.command import main as engine_profiler
+from advisor.show.live_answer import MOST_PINS
 from advisor.show.live_file import live_file
 from advisor.show.phrases.answer import BOOK
 from advisor.show.report.basis import APP_ADDRESS
@@ -63,6 +64,11 @@ from advisor.show.report.blocks import FORMATS, Format
     help="Model name or path for the launch lines [default: the model's repository].",
 )
 @click.option("--draft-model", help="Draft checkpoint's name or path for the launch lines.")
+@path_option(
+    "--beside",
+    multiple=True,
+    help="HTML: also a setup's scenario file, as a line and a row beside this one; repeat.",
+)
 @click.option("--no-checks", is_flag=True, help="Leave out the errors on published speedups.")
 @click.option("--brief", is_flag=True, help="One page, as PDF.")
 @click.option("--models", is_flag=True, help="Also rank the other models at this load (about 2 s).")
@@ -112,11 +118,17 @@ def report(
     )
     if form == "html":
         _refuse_sections(asked)
+        if len(asked["beside"]) > MOST_PINS:
+            raise AdvisorError(f"--beside takes at most {MOST_PINS} setups; leave some out")
+    elif asked["beside"]:
+        raise AdvisorError(f"--beside is for the HTML file, not {form}; end --output in .html")
     show("answer", 0.0)
     advice = advise(scenario)
     show("sections", 0.3)
     if form == "html":
-        content = live_file(advice, day, **{name: asked[name] for name in _OF_LIVE_FILE}).encode()
+        names = {name: asked[name] for name in _OF_LIVE_FILE}
+        beside = [advise(load_scenario_file(path).scenario) for path in asked["beside"]]
+        content = live_file(advice, day, beside=beside, **names).encode()
     else:
         # Frames and fonts, which an answer does not need.
         from advisor.cli.report_sections import report_of
@@ -154,7 +166,7 @@ def _refuse_sections(asked: Mapping[str, Any]) -> None:
     """Raise AdvisorError for an option of a section that the live HTML file does not have."""
     for option in click.get_current_context().command.params:
         name = option.name or ""
-        if asked.get(name) and name not in (*_OF_LIVE_FILE, "no_checks"):
+        if asked.get(name) and name not in (*_OF_LIVE_FILE, "beside", "no_checks"):
             raise AdvisorError(
                 f"{option.opts[0]} adds a section that the HTML file does not have; end --output "
                 "in .pdf, .md or .json"

@@ -46,6 +46,8 @@ from advisor.text import counted, csv_text, printable
 if TYPE_CHECKING:  # an answer without runs of the user's own needs no pandas
     import pandas as pd
 
+MOST_PINS = 4
+"""Setups beside an answer at most; so many colors are told apart."""
 _GROWS = 1e-3
 """Growth of the loaded experts below which there is nothing to hide. [-]"""
 

@@ -12,7 +12,7 @@ import html
 import json
 import shlex
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any
@@ -57,7 +57,10 @@ _UI = Path(__file__).parents[1] / "ui"
 _BROWSER = (_UI / "browser", _UI / "serve" / "browser")
 _TEMPLATES = Path(__file__).parent / "report" / "templates"
 _SHARED = ("svg", "phrases", "tables", "chart", "kept", "command")
-_HIDDEN = "button.how, .pin, .amber button { display: none; }"
+_HIDDEN = (
+    "button.how, .pin, .amber button, [class^=pin-] td button { display: none; } "
+    "[class^=pin-] th button { pointer-events: none; text-decoration: none; }"
+)
 """Questions that only a server answers."""
 _COMPONENT = "export default function"
 
@@ -74,6 +77,7 @@ def live_file(
     *,
     own: pd.DataFrame | None = None,
     usd_per_hour: float | None = None,
+    beside: Sequence[Advice] = (),
     address: str = APP_ADDRESS,
     **model_names: str | None,
 ) -> str:
@@ -81,13 +85,14 @@ def live_file(
 
     date : printed on it; the only date in it.
     own, usd_per_hour : as of `live_answer`; runs that decide are followed.
+    beside : answers of setups that are drawn as pins.
     address : where the app that opens the answer is served.
     model_names : as of `launch`.
     """
     schedule = own_schedule(own)
     advice = as_measured(advice, schedule)
     outcome = outcome_of(advice, follows_own=bool(schedule))
-    answer = live_answer(advice, own, usd_per_hour)
+    answer = live_answer(advice, own, usd_per_hour, beside)
     # Kinds of text and more GPUs are questions to a server.
     answer |= {"command": launch(advice, outcome, **model_names), "texts": [], "wider": None}
     payload = {

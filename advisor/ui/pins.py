@@ -7,9 +7,7 @@ from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import FIELDS
 from advisor.prediction import AdvisorError
-
-MOST = 4
-"""Pinned setups at most; so many colors are told apart."""
+from advisor.show.live_answer import MOST_PINS
 
 
 def pin_of(scenario: Scenario) -> str:
@@ -38,5 +36,5 @@ def read_pins(text: str) -> tuple[list[str], list[str]]:
         except AdvisorError:
             refused.append(pin)
             continue
-        (pins if len(pins) < MOST else refused).append(pin)
+        (pins if len(pins) < MOST_PINS else refused).append(pin)
     return pins, refused

@@ -53,6 +53,19 @@ def test_each_format_is_written_and_named(run: Run, tmp_path: Path, form: str) -
     assert said["date"] == "2026-11-21"
 
 
+def test_setups_stand_beside_an_html_file_alone_and_are_four_at_most(
+    run: Run, tmp_path: Path
+) -> None:
+    setup = tmp_path / "other.json"
+    setup.write_text(run("advise", *QWEN, "--json")[1], encoding="utf-8")
+    beside = ["--beside", str(setup)]
+    assert run("report", *QWEN, *beside, "-o", str(tmp_path / "r.html"))[0] == 0
+    for others, name in ((beside, "r.md"), (5 * beside, "r.html")):
+        code, out, err = run("report", *QWEN, *others, "-o", str(tmp_path / name))
+        assert (code, out) == (2, "")
+        assert "--beside" in err
+
+
 def test_the_ending_names_the_format(run: Run, tmp_path: Path) -> None:
     code, out, _ = run("report", *QWEN, "--output", str(tmp_path / "r.MD"))
     assert code == 0

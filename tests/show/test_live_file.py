@@ -21,7 +21,7 @@ from advisor.answers.advice import advise
 from advisor.answers.outcome import outcome_of
 from advisor.answers.own_gap import as_measured, own_schedule
 from advisor.predict.scenario import Scenario
-from advisor.show.live_answer import launch
+from advisor.show.live_answer import launch, live_answer
 from advisor.show.live_file import live_file
 from advisor.show.report.basis import LIMITS, assumption_texts
 from advisor.text import MAX_NAME, printable
@@ -103,6 +103,14 @@ def test_the_line_for_another_length_asks_for_the_same_setup(run: Run) -> None:
     moved = DEEPSEEK.model_copy(update={"batch_size": 32, "acceptance": "1.88@3"})
     assert (status, json.loads(out)["scenario_hash"]) == (0, moved.hash)
     assert payload_of(live_file(advise(own_model("mine")), DATE))["other"]["words"] == ""
+
+
+def test_setups_beside_it_are_its_pins_with_their_figures() -> None:
+    pins = payload_of(live_file(advise(QWEN), DATE, beside=[advise(DEEPSEEK)]))["answer"]["pins"]
+    assert [pin["name"] for pin in pins] == [
+        pin["name"] for pin in live_answer(advise(QWEN), pins=[advise(DEEPSEEK)])["pins"]
+    ]
+    assert payload_of(live_file(advise(QWEN), DATE))["answer"]["pins"] == []
 
 
 def test_own_runs_decide_the_commands() -> None:

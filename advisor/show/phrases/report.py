@@ -66,8 +66,8 @@ BOOK = Book.of(
     Phrase(
         "link_note",
         "is_local",
-        "It opens on this computer alone. For others: the PDF, or the JSON report, which restores "
-        "everything.",
+        "It opens on this computer alone. For others: the HTML file, whose sliders work without a "
+        "server, or the JSON report, which restores everything.",
     ),
     Phrase("no_link", "", "This scenario is too long for a link: pass on the JSON report instead."),
     Phrase(

@@ -30,7 +30,7 @@ from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
 from advisor.show.charts.maps import SHOWN, explored_chart, explored_table
 from advisor.show.explain.nearby import nearest_speedups
-from advisor.show.live_answer import engine_label, live_answer, live_why
+from advisor.show.live_answer import MOST_PINS, engine_label, live_answer, live_why
 from advisor.show.phrases.answer import BOOK, PIN
 from advisor.show.phrases.notes import note_texts
 from advisor.show.phrases.runs import decision_text
@@ -59,7 +59,7 @@ from advisor.ui import PAGES
 from advisor.ui.answers import advice_for, asked, board_for, errors_for, published_for, remembered
 from advisor.ui.bar import said_of
 from advisor.ui.own_data import own_points
-from advisor.ui.pins import MOST, pin_of, setup_of
+from advisor.ui.pins import pin_of, setup_of
 from advisor.ui.serve.ranks import draw_ranks_panel
 from advisor.ui.session import EXPLORE_AS, LARGEST_LIMIT, SERVE_TABS, SMALLEST_LIMIT
 from advisor.ui.sheet import draw_sheet
@@ -290,8 +290,8 @@ def _unpinnable(scenario: Scenario, pins: Sequence[str]) -> str:
     facts = {
         "private": scenario.is_private,
         "again": pin_of(scenario) in pins,
-        "full": len(pins) >= MOST,
-        "most": MOST,
+        "full": len(pins) >= MOST_PINS,
+        "most": MOST_PINS,
     }
     return PIN.say("refused", facts)
 

@@ -45,6 +45,7 @@ from advisor.ui.answers import (
     remembered,
 )
 from advisor.ui.own_data import KEPT, map_of, own_points, shown
+from advisor.ui.pins import setup_of
 from advisor.ui.serve.ranks import last
 from advisor.ui.session import attempt, values
 from advisor.ui.state import link_to, plain
@@ -93,6 +94,8 @@ class Extras(Frozen):
     """Their `own_schedule`."""
     runs: str = ""
     """The user's speedups, as CSV: they name those of a live file to the cache."""
+    pins: str = ""
+    """Pinned setups as the address has them."""
 
     @property
     def is_private(self) -> bool:
@@ -145,8 +148,14 @@ def report_file(
     if form == "html":
         price = extras.usd_per_hour
         runs = own_points(scenario)
+        beside = [advice_for(setup_of(pin)) for pin in filter(None, extras.pins.split("!"))]
         text = live_file(
-            advice_for(scenario), date, own=runs, usd_per_hour=price, address=extras.address
+            advice_for(scenario),
+            date,
+            own=runs,
+            usd_per_hour=price,
+            beside=beside,
+            address=extras.address,
         )
         return text.encode()
     report = report_for(scenario, date, extras, _ranks)
@@ -184,6 +193,7 @@ def _extras(scenario: Scenario, **further: Any) -> Extras:
         own=decided,
         yours=own_schedule(points),
         runs="" if points is None else points.to_csv(),
+        pins=st.session_state["pins"],
         **further,
     )
 
