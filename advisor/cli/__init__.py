@@ -217,7 +217,10 @@ class _Lazy(click.Group):
             from advisor.profiles import unknown_id
 
             raise unknown_id(args[0], "commands", list(_COMMANDS), "`advisor --help` lists them")
-        if args[1:] in (["--help"], ["-h"]) and args[0] != "store":  # which has commands
+        if args[1:] in (["--help"], ["-h"]) and args[0] not in (
+            "store",
+            "profile",
+        ):  # have help of their own
             return args[0], _Page(args[0]), args[1:]
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None and not ctx.resilient_parsing:

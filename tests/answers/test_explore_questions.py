@@ -196,7 +196,7 @@ def test_files_by_other_constants_do_not_mix() -> None:
 
 def test_more_rows_than_are_read_here_are_told_before_any_is_read() -> None:
     with pytest.raises(
-        AdvisorError, match="b: with it there are 48 rows; at most 30 are read here: ask larger"
+        AdvisorError, match="b: with it there are 48 rows; at most 30 are read here: query"
     ):
         read_sweep([("a", parquet(grid())), ("b", parquet(grid()))], max_rows=30)
 

@@ -136,7 +136,7 @@ def test_slower_with_drafts_ends_in_a_verdict_a_remedy_and_one_step(
         page.get_by_role("textbox", name="Draft length K").fill("1")
         page.get_by_role("button", name="Confirm and compare", exact=True).click()
     page.get_by_role("heading", name=title).wait_for()
-    page.get_by_text("K = ").first.wait_for()
+    page.get_by_text("K = ").filter(visible=True).first.wait_for()
     assert not re.search("--(set|map)", page.get_by_test_id("stMain").inner_text())
     if title == "Turn speculation off at batch 64":  # nothing measured pays
         assert not page.get_by_role("button", name="on Serve").count()

@@ -15,7 +15,7 @@ from advisor.answers.advice import advise
 from advisor.answers.explore.drafters import drafters_beside, gaining_most
 from advisor.predict.scenario import Scenario
 from advisor.show.live_answer import live_answer
-from advisor.ui.pins import MOST, pin_of
+from advisor.ui.pins import MOST_PINS, pin_of
 from tests.e2e.app_server import wait_until_drawn
 
 pytestmark = pytest.mark.browser
@@ -25,7 +25,7 @@ GPT_OSS = Scenario(
     drafter_id="eagle3",
     acceptance="gpt-oss-20b-eagle3-mt-bench",
 )
-CSS = Path(__file__).resolve().parents[2] / "advisor/ui/serve/browser/live.css"
+CSS = Path(__file__).resolve().parents[2] / "advisor/ui/browser/tokens.css"
 ROWS = ".live .scroll tbody tr"
 
 
@@ -123,10 +123,14 @@ def test_a_name_opens_its_setup_and_a_cross_lets_it_go(page: Any, app_url: str) 
 
 
 def test_what_cannot_be_pinned_says_so(page: Any, app_url: str) -> None:
-    pins = [GPT_OSS.model_copy(update={"context_tokens": 4096 * n}) for n in range(1, MOST + 1)]
+    pins = [
+        GPT_OSS.model_copy(update={"context_tokens": 4096 * n}) for n in range(1, MOST_PINS + 1)
+    ]
     opened(page, app_url, pins=pins_of(*pins))
     page.get_by_role("button", name="+ Pin").click()
-    page.get_by_role("status").get_by_text(f"{MOST} setups are pinned: unpin one first.").wait_for()
+    page.get_by_role("status").get_by_text(
+        f"{MOST_PINS} setups are pinned: unpin one first."
+    ).wait_for()
     opened(page, app_url, pins=pins_of(GPT_OSS))
     page.get_by_role("button", name="+ Pin").click()
     page.get_by_role("status").get_by_text("This setup is pinned.").wait_for()
@@ -312,7 +316,7 @@ def lab(color: str, vision: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
 def test_pins_are_told_apart_from_each_other_and_the_answer(theme: int, vision: str) -> None:
     css = CSS.read_text(encoding="utf-8")
-    names = ("schedule", *(f"pin-{number}" for number in range(1, MOST + 1)))
+    names = ("schedule", *(f"pin-{number}" for number in range(1, MOST_PINS + 1)))
     pairs = {name: re.search(rf"--{name}: light-dark\((#\w+), (#\w+)\)", css) for name in names}
     colors = {name: lab(pair[theme + 1], SEEN[vision]) for name, pair in pairs.items()}
     distances = {

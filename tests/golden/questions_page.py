@@ -163,7 +163,7 @@ GROUPS: dict[str, tuple[Question, ...]] = {
         Question(
             "How sparse should the next model be?",
             "design --gpus 1xB200 --batch 64 --target-total 40B",
-            ("Use", "Keep"),
+            ("Build", "Keep"),
         ),
     ),
 }

@@ -11,7 +11,7 @@ from advisor.answers.by_length import at_length, length_now
 from advisor.predict.scenario import Scenario
 from advisor.show.live_answer import difference_name, live_answer
 from advisor.show.phrases.answer import PIN
-from advisor.ui.pins import MOST, pin_of, read_pins, setup_of
+from advisor.ui.pins import MOST_PINS, pin_of, read_pins, setup_of
 from tests.own_model import CONFIG_JSON
 from tests.pages.app_page import live, opened
 
@@ -50,8 +50,8 @@ def test_a_bad_pin_is_left_out_alone(bad: str) -> None:
 
 
 def test_no_more_pins_than_colors() -> None:
-    pins = [pin_of(other(context_tokens=1000 * n)) for n in range(1, MOST + 2)]
-    assert read_pins("!".join(pins)) == (pins[:MOST], pins[MOST:])
+    pins = [pin_of(other(context_tokens=1000 * n)) for n in range(1, MOST_PINS + 2)]
+    assert read_pins("!".join(pins)) == (pins[:MOST_PINS], pins[MOST_PINS:])
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,8 @@ new Response(packed.stream().pipeThrough(new DecompressionStream("deflate"))).js
   };
   const commanded = () => {
     const v = document.getElementById("answer").shadowRoot.live;
-    v.m.command = commandAt(v);
     v.waiting = false;
-    launch(v);
+    v.launch.replaceChildren(...command(commandAt(v)));
     v.launch.classList.remove("stale");
   };
   window.addEventListener("moe-live", commanded);
