@@ -217,10 +217,8 @@ class _Lazy(click.Group):
             from advisor.profiles import unknown_id
 
             raise unknown_id(args[0], "commands", list(_COMMANDS), "`advisor --help` lists them")
-        if args[1:] in (["--help"], ["-h"]) and args[0] not in (
-            "store",
-            "profile",
-        ):  # have help of their own
+        has_own_help = args[0] in ("store", "profile")
+        if args[1:] in (["--help"], ["-h"]) and not has_own_help:
             return args[0], _Page(args[0]), args[1:]
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None and not ctx.resilient_parsing:

@@ -147,7 +147,7 @@ def test_a_file_that_is_no_sweep_is_refused_in_words_and_nothing_is_lost(
 def test_a_sweep_too_large_for_the_page_is_sent_to_duckdb(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweep_page, "MAX_ROWS", 20)
     test = with_files(panel(), ("large.parquet", parquet(grid(), MAKER)))
-    assert "there are 24 rows; at most 20 are read here: ask larger sweeps with DuckDB" in texts(
+    assert "there are 24 rows; at most 20 are read here: query larger sweeps with DuckDB" in texts(
         test
     )
 

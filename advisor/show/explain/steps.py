@@ -395,7 +395,7 @@ def _touched(b: Builder, run: Pass, tokens: Call) -> None:
     moe = run.architecture.moe
     title = title_of("routed", touched_experts)
     if run.drafting or moe is None:
-        note = "As in the plain step: each sequence drafts one token at a time."
+        note = "As in the baseline step: each sequence drafts one token at a time."
         b.given(title._replace(note=note), run.touched)
         return
     setup = run.setup

@@ -7,7 +7,7 @@ the same filler (ui/serve/browser/phrases.js), held to this one by a table of fa
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -134,12 +134,6 @@ def _law(law: LawQuality) -> str:
     return f"{ratio_text(law.ratio)} ({ends}) by {LAW_NAMES[law.law]}"
 
 
-def _sizes(laws: Sequence[LawQuality]) -> str:
-    ratios = (min(law.ratio, _MOST_TOLD) for law in laws)
-    beyond = (">" if law.ratio > _MOST_TOLD else "" for law in laws)
-    return ", ".join(f"{mark}×{ratio:.1f}" for mark, ratio in zip(beyond, ratios, strict=True))
-
-
 def _layer(kind: str) -> str:
     words = {
         "linear": "Mamba or linear attention",
@@ -221,8 +215,6 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "numbers": lambda values: ", ".join(f"{value:g}" for value in values),
     "billions1": lambda value: f"{value / 1e9:.1f} B",
     "billions2": lambda value: f"{value / 1e9:.2f} B",
-    "whole_billions": lambda value: f"{value / 1e9:,.0f}\u00a0B",
-    "sizes": _sizes,
     "laws": lambda laws: ", ".join(map(_law, laws)),
     "constraint": CONSTRAINTS_TEXT.__getitem__,
     "constraint_start": lambda name: capital(CONSTRAINTS_TEXT[name]),

@@ -169,7 +169,7 @@ def draw_components(times: Sequence[ComponentTime], n_draft: int) -> Figure:
         [place + 0.2 for place in places], [part.round_ms for part in parts], 0.38, **of_round
     )
     plain_ms = [part.plain_ms for part in parts]
-    axes.barh([place - 0.2 for place in places], plain_ms, 0.38, label="plain step", **hatched)
+    axes.barh([place - 0.2 for place in places], plain_ms, 0.38, label="baseline step", **hatched)
     axes.set_yticks(list(places), [part.label for part in parts])
     _finish(axes, "Milliseconds", "")
     axes.legend(loc="lower right", frameon=False, fontsize=7.5)

@@ -98,7 +98,7 @@ _ORIGINS = {
 _PLACED = ("layout", "experts read", "rows, fullest/mean", "K", "copies/GPU")
 _TIMES = (
     "layout",
-    "plain step ms",
+    "baseline step ms",
     "K",
     "round ms",
     "speedup",
@@ -457,7 +457,7 @@ def over_context(report: Report, context_map: ContextMap) -> tuple[Block, ...]:
         table_block(
             context_map_table(context_map), "Speedup and recommended K; a dash: it does not fit."
         ),
-        table_block(share_table(context_map), "Attention's share of a plain step."),
+        table_block(share_table(context_map), "Attention's share of a baseline step."),
         *(paragraph(text) for text in acceptance_texts(context_map)),
     )
 

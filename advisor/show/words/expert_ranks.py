@@ -86,7 +86,7 @@ _LAYOUT: tuple[Column[LayoutCost], ...] = (
     Column("layout", attrgetter("name"), words=True),
     Column("experts read", lambda arm: arm.touched[arm.best], "{:.1f}".format),
     Column("rows, fullest/mean", lambda arm: arm.pairs_ratio[arm.best], "{:.2f}".format),
-    Column("plain step ms", lambda arm: arm.curve.plain_step_s[0], ms),
+    Column("baseline step ms", lambda arm: arm.curve.plain_step_s[0], ms),
     Column("K", lambda arm: arm.curve.drafts[arm.best]),
     Column("round ms", _at_best("round_s"), ms),
     Column("speedup", _at_best("speedup"), "{:.2f}".format),

@@ -207,7 +207,7 @@ def _why(context_map: ContextMap, before: int, after: int, column: int) -> str:
             else ""
         )
         reasons.append(
-            f"a verification takes {ratio[1]:.2f} plain steps in place of {ratio[0]:.2f}{once}"
+            f"a verification takes {ratio[1]:.2f} baseline steps in place of {ratio[0]:.2f}{once}"
         )
     if abs(share[1] - share[0]) >= _MOVED and (share[1] < share[0]) == rises:
         cache_note = "" if rises else ", with a cache of its own to read"

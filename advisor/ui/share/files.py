@@ -34,6 +34,7 @@ from advisor.show.report.build import Report, build_report, engine_setups
 from advisor.show.report.formats import render
 from advisor.show.words.answer import WIDTH, paste_lines
 from advisor.show.words.load import spend_of
+from advisor.text import frame_csv
 from advisor.ui.answers import (
     BoardAsked,
     advice_for,
@@ -192,7 +193,7 @@ def _extras(scenario: Scenario, **further: Any) -> Extras:
         address=root,
         own=decided,
         yours=own_schedule(points),
-        runs="" if points is None else points.to_csv(),
+        runs="" if points is None else frame_csv(points),
         pins=st.session_state["pins"],
         **further,
     )

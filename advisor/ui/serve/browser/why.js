@@ -32,13 +32,13 @@ function split(w, row, i, f) {
   const lines = [];
   if (w.experts && i) {
     lines.push([`Experts loaded, of ${w.experts}`, `${Math.round(plain[row])} → ${Math.round(verify[row][i])}`]);
-    lines.push(["Expert loading share of a plain step, f", percent(w.share[row])], ["Growth of loaded experts, U", times(grows)]);
-    lines.push(["Verification by Amdahl, 1 + f (U − 1)", times(pick(w.amdahl))], ["Verification, modelled", times(pick(w.verify))]);
+    lines.push(["Expert loading share of a baseline step, f", percent(w.share[row])], ["Growth of loaded experts, U", times(grows)]);
+    lines.push(["Verification by Amdahl, 1 + f (U − 1)", times(pick(w.amdahl))], ["Verification, modeled", times(pick(w.verify))]);
     if (grows > 1.02) {
       const hidden = pick(w.hidden);
       lines.push(hidden >= 0 ? ["Extra loading that is hidden", percent(hidden)] : ["Verification costs beyond loading", times(pick(w.verify) / pick(w.amdahl))]);
     }
-  } else if (i) lines.push(["Verification, modelled", times(pick(w.verify))]);
+  } else if (i) lines.push(["Verification, modeled", times(pick(w.verify))]);
   lines.push(["Round with drafting", times(round)], ["Accepted tokens", (w.accepted[i] * f).toFixed(2)]);
   lines.push(["Speedup = accepted ÷ round", times(w.speedup[row][i] * f)]);
   return lines;
