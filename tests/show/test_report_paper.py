@@ -158,6 +158,6 @@ def test_components_keep_the_whole_time_and_those_too_small_to_see_are_summed() 
     assert [bar.get_width() for bar in drawn(axes, "round, K = 3")] == [
         part.round_ms for part in parts[::-1]
     ]
-    assert [bar.get_width() for bar in drawn(axes, "plain step")] == [
+    assert [bar.get_width() for bar in drawn(axes, "baseline step")] == [
         part.plain_ms for part in parts[::-1]
     ]
