@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +57,9 @@ from advisor.show.words.design import (
     standing_facts,
 )
 
-_ZONE_COLORS = {2: "new", 1: "few", 0: "sweet"}
+AS_GOOD = 0
+WORSE = 2
+_ZONE_COLORS = {WORSE: "new", 1: "few", AS_GOOD: "sweet"}
 _PINS = ("pin-3", "pin-1", "pin-4", "pin-2")
 """Colors of the batches but the target's, rising, and of the user's designs."""
 _QUALITY = Scale(0.5, 1.7, 1.0)
@@ -107,6 +110,10 @@ def along_plates(along: Along, axis: str, start_name: str) -> tuple[Plate, Plate
     places = [_place(design, axis) for design in along.designs]
     x = np.array(counts, float)
     edges = [x[0], *(np.sqrt(x[1:] * x[:-1]) if is_ratio else (x[1:] + x[:-1]) / 2.0), x[-1]]
+    # As good are the designs that were looked at: nothing between them and a worse one.
+    for (_, last, before), (first, _, after) in pairwise(along.zones):
+        if {before, after} == {AS_GOOD, WORSE}:
+            edges[first] = x[last if before == AS_GOOD else first]
     ticks = list(zip(x.tolist(), places, strict=True))
     start_tick = ticks.pop(along.start)
     across = Axis(

@@ -144,6 +144,8 @@ def _gains_plate(advice: Advice, runs: Sequence[RunsOfK], points: pd.DataFrame) 
         }
     )
     values = np.concatenate([low, high, at_own, measured["measured"], [1.0]])
+    kept_gains = measured["measured"][measured["is_kept"]]
+    facts |= {"kept_low": kept_gains.min(), "kept_high": kept_gains.max()}
     return replace(
         _plate(facts, measured, lines, linear_axis("", values, lambda value: f"{value:g}×")),
         bands=(Corridor(tuple(zip(batches, low, high, strict=True)), "schedule"),),

@@ -35,11 +35,11 @@ def share_sheet(advice: Advice, link: str | None, decided: str) -> Sheet:
         "is_local": link is not None and urlsplit(link).hostname in _LOCAL,
         "decided": decided,
     }
-    copy = Copy(BOOK.say("link", facts), link or "", BOOK.say("link_note", facts))
+    copy = Copy(BOOK.say("link", facts), link or "")
     return Sheet(
         headline=BOOK.say("pass_on", facts),
         emphasis=BOOK.say("answer", facts),
         reason=BOOK.say("setup", facts),
-        amber=BOOK.say("decide", facts),
+        amber=BOOK.say("amber", facts),
         rows=((copy if link is not None else GreyLine(BOOK.say("no_link", facts)),),),
     )

@@ -248,6 +248,8 @@ _PAGES: Facts = dict.fromkeys(pages.BOOK.facts) | {
     "laboratory": "local-inference-lab",
     "quantity": "speedup",
     "decides": True,
+    "kept_low": 1.5,
+    "kept_high": 2.08,
     "without": 1900,
     "with_drafts": 1450,
 }
@@ -500,6 +502,7 @@ FAMILIES: dict[str, tuple[Book, Facts, dict[str, Facts]]] = {
             "all": {},
             "nothing is near, a share wanted": {"near_n": None, "at_most": False},
             "rounds of one K": {"quantity": "round", "decides": False},
+            "runs that decide no K": {"decides": False},
             "baselines": {"quantity": "plain"},
         },
     ),

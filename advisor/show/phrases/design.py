@@ -421,7 +421,7 @@ _DRAFTING = (
         "Drafting gains most with {small:active} active at batch {small_batch:int}, with "
         "{large:active} at batch {large_batch:int}{trend}.",
     ),
-    Phrase("trend", "sparser", ": the larger the batch, the sparser"),
+    Phrase("trend", "sparser", "; between them, the larger the batch, the sparser"),
     Phrase("trend", "", ""),
 )
 _LABELS = (
@@ -439,7 +439,7 @@ _LABELS = (
 _TITLES = (
     Phrase("gain_title", "some_over", "Gain from drafting (dashed: does not fit in memory)"),
     Phrase("gain_title", "", "Gain from drafting"),
-    Phrase("time_title", "", "Time per token, {start_name} = 1"),
+    Phrase("time_title", "", "Time per token, {start_name} = 1 (lower is faster)"),
     Phrase("near", "", "within {near:pct} of the most"),
     Phrase("table", "", "Side by side at {batches}"),
     Phrase("batches", "one_target", "batch {targets:batches}"),

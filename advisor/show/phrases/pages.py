@@ -18,9 +18,8 @@ BOOK = Book.of(
             "emphasis": {"": "error {error:pct}"},
             "reason": {
                 "": (
-                    "Constants fitted without their laboratory, on {left_n:int} runs that the "
-                    "formulas had seen: error {left_error:pct}, range held {left_held:pct}. "
-                    "{nearest}"
+                    "{left_n:int} earlier runs, by constants fitted without their laboratory: "
+                    "error {left_error:pct}, range held {left_held:pct}. {nearest}"
                 )
             },
             "nearest": {
@@ -42,7 +41,7 @@ BOOK = Book.of(
                     "{rest_error:pct}."
                 )
             },
-            "predicted": {"": "Predicted against measured speedup"},
+            "predicted": {"": "Predicted against measured speedup, earlier runs"},
             "predicted_label": {
                 "": (
                     "Predicted against measured speedup of {n:int} published runs: "
@@ -59,7 +58,7 @@ BOOK = Book.of(
                     "{accelerator}, batch {batch:batch}, K = {k:g}"
                 )
             },
-            "by_laboratory": {"": "Error by laboratory"},
+            "by_laboratory": {"": "Error by laboratory, earlier runs"},
             "dashed": {"": "dashed: {near:pct}"},
             "immature": {"": "engine in development"},
             "missed": {"": "What is missed"},
@@ -97,7 +96,7 @@ BOOK = Book.of(
             },
             "two_button": {"": "Try a sample: {without:int} to {with_drafts:int} tokens/s"},
             "two_file": {"": "sample of two numbers"},
-            "also_title": {"": "Also read"},
+            "also_title": {"": "It also reads"},
             "also_text": {"": ("config.json, /metrics, routing traces, expert loads, power logs.")},
             "rests_on": {
                 "": (
@@ -106,6 +105,8 @@ BOOK = Book.of(
                 )
             },
             "plate": {
+                "of_speedup decides": "Your runs against the model: {kept_low:x} to "
+                "{kept_high:x} at your K (filled)",
                 "of_speedup": "Your runs against the model",
                 "of_round": "Time per round, ms: your runs against the model",
                 "": "Time per token without drafts, ms: your runs against the model",

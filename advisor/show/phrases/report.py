@@ -64,17 +64,17 @@ BOOK = Book.of(
     ),
     Phrase("link", "", "The link"),
     Phrase(
-        "link_note",
-        "is_local",
-        "It opens on this computer alone. For others: the HTML file, whose sliders work without a "
-        "server, or the JSON report, which restores everything.",
-    ),
-    Phrase("no_link", "", "This scenario is too long for a link: pass on the JSON report instead."),
-    Phrase(
-        "decide",
+        "amber",
         "decided",
         "Your own runs decide: {decided} Files say so; the link carries the model alone.",
     ),
+    Phrase(
+        "amber",
+        "is_local",
+        "The link opens on this computer alone. For others: the HTML file, whose sliders work "
+        "without a server, or the JSON report, which restores everything.",
+    ),
+    Phrase("no_link", "", "This scenario is too long for a link: pass on the JSON report instead."),
     Phrase("elsewhere", "", "The launch line on {engine} is in the full report."),
     flags={"decided": ("decided", "!=", "")},
 )
