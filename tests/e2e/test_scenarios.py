@@ -14,7 +14,7 @@ from advisor.predict.scenario import Scenario, load_example, read_scenario
 from tests.catalog.test_hardware import POD
 from tests.e2e.app_server import DONE, wait_until, wait_until_drawn
 from tests.e2e.test_journeys import START, enter, open_app, wait_for_answer
-from tests.e2e.views import CHART, PAGES, go_to, open_more, open_page, upload
+from tests.e2e.views import PAGES, go_to, open_more, open_page, upload
 
 pytestmark = [pytest.mark.browser, pytest.mark.thorough]
 
@@ -146,7 +146,7 @@ def test_back_crosses_pages_in_the_order_they_were_seen(page: Any, app_url: str)
     before = history_length(page)
     go_to(page, "Trust")
     page.wait_for_url("**/trust?**batch_size=32**")
-    wait_until_drawn(page, CHART)
+    wait_until_drawn(page, ".sheet svg")
     enter(page, "Context", 4096)
     page.wait_for_url("**context_tokens=4096**")
     assert history_length(page) == before + 2
