@@ -121,9 +121,9 @@ def lengths_of(advice: Advice) -> list[float]:
 
 def at_length(advice: Advice, length: float) -> AtLength:
     """The answer, were `length` tokens accepted at `stated_k`. Looked at once for each answer."""
-    if length not in advice.at_lengths:
-        advice.at_lengths[length] = _at_length(advice, length)
-    answer: AtLength = advice.at_lengths[length]
+    # Sessions share an answer, and another may clear what is kept at any time.
+    answer: AtLength = advice.at_lengths.get(length) or _at_length(advice, length)
+    advice.at_lengths[length] = answer
     return answer
 
 

@@ -72,7 +72,7 @@ def _at(answer: AtLength, loading: Loading) -> dict[str, Any]:
     """What the tables have at one accepted length."""
     cases = {
         "best": last_and_k(answer.table.best),
-        "schedule": _schedulelast_and_k(answer.table.ranges),
+        "schedule": _schedule_runs(answer.table.ranges),
         "enough": answer.enough.astype(int).tolist(),
         "zones": _zones(answer, loading),
     }
@@ -117,7 +117,7 @@ def last_and_k(drafts: IntArray) -> list[list[int]]:
     return runs
 
 
-def _schedulelast_and_k(ranges: tuple[KRange, ...]) -> list[list[int]]:
+def _schedule_runs(ranges: tuple[KRange, ...]) -> list[list[int]]:
     """K by batch as [last batch, K of one server, whether that is K by batch's own, above 0]."""
     return [
         [part.batch_end, part.k_running, int(part.n_draft > 0 and part.k_running == part.n_draft)]

@@ -63,6 +63,8 @@ _ZONE_COLORS = {WORSE: "new", 1: "few", AS_GOOD: "sweet"}
 _PINS = ("pin-3", "pin-1", "pin-4", "pin-2")
 """Colors of the batches but the target's, rising, and of the user's designs."""
 _QUALITY = Scale(0.5, 1.7, 1.0)
+_OF_QUALITY = -2 % len(DESIGN_COLUMNS)
+"""Scale of the ticks of quality over the start's, and their column. Own choice. [-]"""
 _CLOUD = 250
 _PARETO_QUALITY = (0.62, 1.42)
 
@@ -210,17 +212,26 @@ def _named(
     if space.best is not None and space.best != space.baseline_index():
         best = costed(space, experts_of(space, space.best))
         rows.append((DESIGN.say("best_name", standing_facts(answer, start_name)), best, "schedule"))
-    for design, color in zip(own_designs, _PINS, strict=False):
-        rows.append((FORMS["of"](design.experts), design, color))
+    names = own_names([design.experts for design in own_designs])
+    rows += zip(names, own_designs, _PINS, strict=False)
     return rows
+
+
+def own_names(designs: Sequence[Experts]) -> list[str]:
+    """Names of the user's designs: their counts, with the width where counts repeat."""
+    counts = [FORMS["of"](design) for design in designs]
+    return [
+        FORMS["experts"](design) if counts.count(name) > 1 else name
+        for design, name in zip(designs, counts, strict=True)
+    ]
 
 
 def _table(answer: DesignAnswer, own_designs: Sequence[Costed], start_name: str) -> SheetTable:
     """The start, the best and the user's designs side by side."""
     designs = _named(answer, own_designs, start_name)
     heads = tuple(
-        Head(label, words=label == DESIGN_COLUMNS[0], scale=_QUALITY if "laws" in label else None)
-        for label in DESIGN_COLUMNS
+        Head(label, words=place == 0, scale=_QUALITY if place == _OF_QUALITY else None)
+        for place, label in enumerate(DESIGN_COLUMNS)
     )
     today = designs[0][1]
     rows = tuple(Row(_cells(name, design, today, color)) for name, design, color in designs)
@@ -231,8 +242,8 @@ def _table(answer: DesignAnswer, own_designs: Sequence[Costed], start_name: str)
 
 def _cells(name: str, design: Costed, today: Costed, color: str) -> tuple[Cell, ...]:
     experts = design.experts
-    is_named = name == FORMS["of"](experts)
-    grey = DESIGN.say("width", {"best": experts}) if is_named else FORMS["experts"](experts)
+    is_own = color in _PINS
+    grey = DESIGN.say("width", {"best": experts}) if is_own else FORMS["experts"](experts)
     sizes = f"{design.total_params / 1e9:,.1f} / {design.active_params / 1e9:.2f} B"
     time = f"{1e3 * design.tpot_s:.2f}" if design.fits else DESIGN.say("no_room", {})
     speed = FORMS["x"](today.tpot_s / design.tpot_s) if design.fits else ""

@@ -102,8 +102,8 @@ def live_file(
         "other": _at_another_length(advice.scenario),
     }
     texts = {
-        "title": BOOK.say("headline", outcome.facts),
-        "reason": BOOK.say("range_and_time", outcome.facts),
+        "title": BOOK.say("headline", answer["outcome"]),
+        "reason": BOOK.say("range_and_time", answer["outcome"]),
         "place": LIVE_FILE.say("place", setup_facts(advice) | {"date": date.isoformat()}),
     }
     page = (_TEMPLATES / "live.css").read_text(encoding="utf-8")

@@ -89,7 +89,8 @@ def runs_plate(
     if runs[0].n_draft not in advice.curve.drafts or (gains and points is None):
         return None
     if gains and points is not None:
-        return _gains_plate(advice, runs, points[points["n_draft"].isin(advice.curve.drafts)])
+        points = points[points["n_draft"].isin(advice.curve.drafts)]
+        return _gains_plate(advice, runs, points) if len(points) else None
     curve = advice.curve
     here = _drawn(curve, runs[0].points["batch_size"])
     column = curve.column(runs[0].n_draft)

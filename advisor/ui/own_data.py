@@ -132,7 +132,19 @@ UPLOAD: Kept[Measured | None] = Kept("_upload")
 """The rows of this session's upload, as read and completed so far."""
 
 
+SAMPLE: Kept[str] = Kept("_sample", str)
+"""Checksum of the sample that was tried on Measure; empty without one."""
+
+
 def own_points(scenario: Scenario) -> pd.DataFrame | None:
+    """Rows of `measured_points` that are the user's: none of a sample, which is for Measure."""
+    rows = UPLOAD.result
+    if rows is not None and any(source.sha256 == SAMPLE.result for source in rows.sources):
+        return None
+    return measured_points(scenario)
+
+
+def measured_points(scenario: Scenario) -> pd.DataFrame | None:
     """Rows of the upload with a speedup of this accelerator and model, or None. `decides`: see
     decision 0037."""
     rows = UPLOAD.result

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from advisor.answers.design.candidates import LawQuality
     from advisor.answers.design.dials import Experts
 
+_MARK = re.compile(r"(?<!\*)\*(?!\*)")
+"""Around what the page colors (phrases.js); other media do without."""
 _BRACE = re.compile(r"\{(\w+)(?::(\w+))?\}")
 
 
@@ -301,7 +303,7 @@ class Book:
 
     def say(self, slot: str, facts: Mapping[str, Any]) -> str:
         """The sentence of a slot. Empty where it is silent."""
-        return " ".join(self._filled(slot, facts).replace("*", "").split())
+        return " ".join(self._filled(slot, facts).split())
 
     def _filled(self, slot: str, facts: Mapping[str, Any]) -> str:
         phrase = self.phrase(slot, facts)
@@ -313,7 +315,7 @@ class Book:
             form = brace[2] or ""
             return FORMS[form](facts[name]) if name in facts else self._filled(name, facts)
 
-        return _BRACE.sub(of_brace, phrase.say)
+        return _BRACE.sub(of_brace, _MARK.sub("", phrase.say))
 
     def says(self, slots: Iterable[str], facts: Mapping[str, Any]) -> list[str]:
         """The sentences of some slots, without those that are silent."""

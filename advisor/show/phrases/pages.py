@@ -100,8 +100,8 @@ BOOK = Book.of(
             "also_text": {"": ("config.json, /metrics, routing traces, expert loads, power logs.")},
             "rests_on": {
                 "": (
-                    "Diagnosis: {findings:int} findings, {clean:int} checks passed, "
-                    "{not_judged:int} not judged"
+                    "Diagnosis: findings {findings:int}, checks passed {clean:int}, not judged "
+                    "{not_judged:int}"
                 )
             },
             "plate": {
@@ -112,7 +112,7 @@ BOOK = Book.of(
                 "": "Time per token without drafts, ms: your runs against the model",
             },
             "plate_label": {
-                "": "{n_runs:int} runs lie {gap:signed_pct} from their predictions on average."
+                "": "Measured lies {gap:signed_pct} from predicted on average, runs: {n_runs:int}."
             },
             "plate_batch": {"": "batch"},
             "plate_model": {"decides": "model, your K", "": "model, {n_draft:k}"},

@@ -22,8 +22,7 @@ from advisor.answers.design.start import (
 from advisor.answers.summary import borrowed_from
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
-from advisor.show.design_sheet import design_sheet, held_sheet, shared_sheet
-from advisor.show.phrases.book import FORMS
+from advisor.show.design_sheet import design_sheet, held_sheet, own_names, shared_sheet
 from advisor.show.table import capital
 from advisor.show.words.design import (
     LIMITS_OF_LAWS,
@@ -57,7 +56,7 @@ def _take(answer: DesignAnswer, own_designs: Sequence[Experts], start_name: str)
     start = baseline_experts(space)
     best = None if space.best in (None, space.baseline_index()) else experts_of(space, space.best)
     offered = {capital(start_name): start, "Best": best}
-    offered |= {FORMS["of"](design): design for design in own_designs}
+    offered |= dict(zip(own_names(own_designs), own_designs, strict=True))
     designs = {name: design for name, design in offered.items() if design is not None}
     recommended = answer.recommended
     keeps = recommended is None or keeps_baseline(space, recommended)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 
 import streamlit as st
@@ -14,6 +15,7 @@ from advisor.show.own_runs import empty_sheet
 from advisor.show.phrases.pages import BOOK
 from advisor.ui.measure import session
 from advisor.ui.measure.drop import take
+from advisor.ui.own_data import SAMPLE
 from advisor.ui.sheet import draw_sheet
 from advisor.ui.state import show_other
 
@@ -44,7 +46,9 @@ def draw_empty(scenario: Scenario) -> None:
 
 def _try(card: str, scenario: Scenario) -> None:
     """Callback: take a sample as if it had been dropped, and set the bar to its setup."""
-    take({BOOK.say(f"{card}_file", {}): _bytes_of(card)}, scenario)
+    sample = _bytes_of(card)
+    SAMPLE.put(hashlib.sha256(sample).hexdigest())
+    take({BOOK.say(f"{card}_file", {}): sample}, scenario)
     read = session.upload()
     theirs = None if read is None else session.scenario_of(read.frame, scenario)
     if theirs is not None:

@@ -19,8 +19,8 @@ from advisor.catalog.hardware import hardware_called, model_name
 from advisor.measured.ingest.columns import COLUMNS
 from advisor.measured.ingest.result import csv_of
 from advisor.measured.ingest.rows import Measured
-from advisor.measured.observations import QUANTITIES
 from advisor.measured.own_points import plain_sweep_of
+from advisor.measured.observations import QUANTITIES
 from advisor.measured.points import Refused
 from advisor.measured.refit import MIN_POINTS, before_after, curve_groups
 from advisor.measured.refit_result import RefitResult
@@ -71,7 +71,7 @@ from advisor.ui.measure.session import (
     upload,
 )
 from advisor.ui.measure.traces import Heading, use_rates
-from advisor.ui.own_data import SWEEP, in_use, own_points, text_of, use_length, use_refit
+from advisor.ui.own_data import SWEEP, in_use, measured_points, text_of, use_length, use_refit
 from advisor.ui.session import Kept, attempt
 from advisor.ui.state import PAGE, plain, show_other
 from advisor.ui.widgets import download, show_chart, show_problem, show_table
@@ -257,7 +257,7 @@ def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
     if view is None:
         show_problem(diagnosis.VIEW.problem)
         return
-    points = own_points(scenario) if advice else None
+    points = measured_points(scenario) if advice else None
     drawn = advice is not None and view.verdict.unfit is None  # else all is of another server
     plate = runs_plate(advice, view.by_k, points) if advice and drawn and view.by_k else None
     command = measured_command(advice, own_schedule(points)) if advice and drawn else None

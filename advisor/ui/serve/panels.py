@@ -260,11 +260,11 @@ def draw_live(advice: Advice) -> None:
             st.page_link(str(PAGES["measure"]), label="Compare", icon=":material/monitoring:")
     pins = _pins()
     price = st.session_state["load_price"]
-    beside = filter(None, [tried(_pinned, pin) for pin in pins])
-    data = live_answer(advice, points, price, tuple(beside))
+    answers = {pin: answer for pin in pins if (answer := tried(_pinned, pin)) is not None}
+    data = live_answer(advice, points, price, tuple(answers.values()))
     _ANSWER(
         key=_KEY,
-        data=data | {"unpinnable": _unpinnable(scenario, pins)},
+        data=data | {"unpinnable": _unpinnable(scenario, pins), "pin_keys": list(answers)},
         on_pins_change=partial(_take_pins, scenario),
         on_moved_change=_take,
         on_how_change=_asked,
@@ -301,11 +301,11 @@ def _take_pins(scenario: Scenario) -> None:
     wanted = _given("pins") or {}
     pins = _pins()
     if "open" in wanted:
-        opened = setup_of(pins[int(wanted["open"])])
+        opened = setup_of(wanted["open"])
         show(opened.model_copy(update={"batch_size": scenario.batch_size}), "button")
         return
     if "drop" in wanted:
-        del pins[int(wanted["drop"])]
+        pins = [pin for pin in pins if pin != wanted["drop"]]
     elif not _unpinnable(scenario, pins):
         pins.append(pin_of(scenario))
     st.session_state["pins"] = "!".join(pins)

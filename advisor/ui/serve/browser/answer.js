@@ -214,7 +214,7 @@ function pinned(v) {
   const { m, batch } = v, kinds = Object.entries(AXES), count = m.pins.length;
   const figures = (one, f, k) => kinds.map(([axis, { show }]) => (batch > one.largest || (axis === "usd" && one.usd_per_hour === null) ? "–" : show(valueAt(one, axis, f, batch, one.drafts.indexOf(k)))));
   const others = m.pins.map((pin, i) => {
-    const k = scheduled(pin.ranges, batch), wish = (what) => () => v.tell("pins", { [what]: i });
+    const k = scheduled(pin.ranges, batch), wish = (what) => () => v.tell("pins", { [what]: m.pin_keys[i] });
     return row(`pin-${i + 1}`, button("", pin.name, wish("open"), { title: "Open this setup" }), k, ...figures(pin, pin.f, k), button("", "×", wish("drop"), { "aria-label": `Unpin ${pin.name}` }));
   });
   const heads = [`At batch ${whole(batch)}`, "K", ...kinds.map(([, kind]) => kind.name), ""];

@@ -148,7 +148,7 @@ function followed(group, m, axis, f, s, ranges, ...styles) {
 }
 
 /** Pinned setups that have a figure on an axis. */
-const beside = (m, axis) => m.pins.filter((pin) => axis !== "usd" || pin.usd_per_hour !== null);
+const beside = (m, axis) => m.pins.filter((pin) => pin.largest > 0 && (axis !== "usd" || pin.usd_per_hour !== null));
 
 /** Published runs and the user's own; each group has its name at the point where that covers least. */
 function points(group, m, s) {
