@@ -6,9 +6,9 @@ FROM python:3.11-slim
 RUN useradd --create-home advisor
 WORKDIR /home/advisor/app
 
-# Live profiling measures the machine's own device; it is the only part that needs torch.
+# Live profiling, of the machine's own device, alone needs torch, and `explore --dask` alone Dask.
 COPY requirements.txt ./
-RUN grep -v '^torch==' requirements.txt > /tmp/requirements.txt \
+RUN grep -Ev '^(torch|dask|distributed)==' requirements.txt > /tmp/requirements.txt \
     && pip install --no-cache-dir --disable-pip-version-check -r /tmp/requirements.txt
 
 COPY --chown=advisor . .

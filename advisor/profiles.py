@@ -48,7 +48,10 @@ def confine(*folders: Path) -> None:
 
 
 def _is_reachable(path: Path) -> bool:
-    return _folders is None or any(map(path.resolve().is_relative_to, _folders))
+    try:
+        return _folders is None or any(map(path.resolve().is_relative_to, _folders))
+    except (OSError, RuntimeError):  # links that lead in a circle
+        return False
 
 
 def read_file(

@@ -185,7 +185,7 @@ class Advice:
     curve_k: int
     """The K those two belong to."""
     notes: tuple[Note, ...]
-    """What to know before trusting it, the heaviest first."""
+    """What to know before trusting it, the most serious first."""
 
     @cached_property
     def on_schedule(self) -> NDArray[np.bool_]:

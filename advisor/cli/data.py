@@ -369,7 +369,7 @@ def _experts(
 )
 @click.option(
     "--copies",
-    help="Redundant copies of hot experts to try, e.g. 0,32 [default: none, and one a rank].",
+    help="Redundant copies of hot experts to try, e.g. 0,32 [default: none, and one per rank].",
 )
 @click.option(
     "--ranks-per-node",

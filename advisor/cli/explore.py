@@ -199,6 +199,8 @@ def _vary(
     """Every combination of the values: as a map over context and batch, as a table, or as files."""
     to_files = options["output"] is not None or options["dry_run"]
     file = options["plan"]
+    if options["dask"] and options["output"] is None:
+        raise AdvisorError("--dask computes a sweep into a folder; add --output FOLDER")
     if file is not None:
         if others := _typed(ctx, {"vary", "model", *_SCENARIO}):
             raise AdvisorError(f"--plan states every field; leave {others[0]} out")

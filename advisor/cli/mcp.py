@@ -38,11 +38,13 @@ STATELESS = "2026-07-28"
 WITH_HANDSHAKE = ("2025-11-25", "2025-06-18", "2024-11-05")
 """Older revisions, the newest first. 2025-03-26 asks for batches of messages, which none other
 has."""
+_OF_TRANSPORT = (-32700, -32600, -32020, -32022)
+"""Codes of what is no request, or not of this revision."""
 MAX_BODY_BYTES = 1_000_000
 _PLACE = "/mcp"
 _META = "io.modelcontextprotocol/"
-_LEFT_OUT = frozenset({"output", "csv_file", "workers", "dry_run"})
-"""Options that write files, or start processes."""
+_LEFT_OUT = frozenset({"output", "csv_file", "workers", "dry_run", "dask"})
+"""Options that write files, start processes or ask other machines."""
 _TYPES = {
     "integer": "integer",
     "integer range": "integer",
@@ -71,13 +73,13 @@ class _Refusal(Exception):
 )
 @out.path_option(
     "--folder",
-    help="Folder whose files the agent may name, seen from it [default: no file at all].",
+    help="Folder whose files the agent may name, by paths relative to it [default: no file].",
 )
 def mcp(port: int | None, folder: Path | None) -> None:
     """Serve `advise`, `explore` and `diagnose` to an agent as tools (Model Context Protocol).
 
     A tool takes the options of its command by their names and answers with the command's text, or
-    with `json` its document. Nothing is written, and no other machine is asked.
+    with `json` its document. Nothing is written, and no other machine is contacted.
 
     Runs until its input ends or it is interrupted.
     """
@@ -160,7 +162,10 @@ def _call(params: Mapping[str, Any]) -> dict[str, Any]:
     name = params.get("name")
     arguments = params.get("arguments", {})
     if name not in TOOLS or not isinstance(arguments, dict):
-        raise _Refusal(-32602, f"Invalid params: expected arguments of one of {', '.join(TOOLS)}")
+        tools = ", ".join(TOOLS)
+        raise _Refusal(
+            -32602, f"Unknown tool {name!r}, or arguments that are no object; expected {tools}"
+        )
     try:
         return _run([name, *_words(name, arguments)], str(arguments.get("text", "")))
     except AdvisorError as error:
@@ -273,7 +278,9 @@ def _words(name: str, arguments: Mapping[str, Any]) -> list[str]:
         is_flag = getattr(param, "is_flag", False)
         if not all(isinstance(each, bool if is_flag else str | int | float) for each in values):
             kind = "true or false" if is_flag else "text or a number"
-            raise AdvisorError(f"{key}: expected {kind}")
+            raise AdvisorError(f"{name}: {key} takes {kind}; got {value!r}")
+        # JSON does not tell 16.0 from 16.
+        values = [int(v) if isinstance(v, float) and v.is_integer() else v for v in values]
         if param is _TEXT:
             placed.append("-")
         elif isinstance(param, click.Argument):
@@ -293,13 +300,20 @@ def _check_headers(headers: Message, method: str, params: Mapping[str, Any], rev
     expected |= {"Mcp-Name": params.get("name")} if method == "tools/call" else {}
     for name, value in expected.items():
         if headers.get(name) != value:
-            raise _Refusal(-32020, f"Header mismatch: {name} is not {value!r}, as in the body")
+            raise _Refusal(
+                -32020,
+                f"Header mismatch: {name} is {headers.get(name)!r} and the body has {value!r}; "
+                f"revisions: {', '.join(_REVISIONS)}",
+            )
 
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     one_at_a_time = threading.Lock()
     """A command prints to the process's own streams."""
+
+    def handle_error(self, *_: Any) -> None:
+        """Nothing, for an agent that has left: as of `log_message`."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -320,8 +334,11 @@ class _Handler(BaseHTTPRequestHandler):
             return
         code = reply.get("error", {}).get("code")
         status = {None: 200, -32601: 404}.get(code, 400)
-        if status != 400 and self.headers.get("MCP-Protocol-Version") in (None, *WITH_HANDSHAKE):
-            status = 200  # 404 meant the end of a session
+        if code not in _OF_TRANSPORT and self.headers.get("MCP-Protocol-Version") in (
+            None,
+            *WITH_HANDSHAKE,
+        ):
+            status = 200  # there an error of JSON-RPC is a reply, and 404 the end of a session
         self._send(status, json.dumps(reply))
 
     def do_GET(self) -> None:

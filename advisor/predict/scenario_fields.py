@@ -194,7 +194,7 @@ class ScenarioFields(Frozen):
             widget=Widget(1),
             flag="--drafter",
             help="Drafter id, e.g. eagle3, mtp, ngram.",
-            flag_default="the model's own MTP module, else eagle3",
+            flag_default="the drafter that ships with the model or its recipe, else eagle3",
             needed=True,
             catalogue="drafters",
         ),

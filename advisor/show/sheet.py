@@ -16,23 +16,13 @@ import numpy as np
 from advisor.prediction import Array
 
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
-_DIGITS = (1.0, 2.0, 5.0)
-"""First digits of the ticks of a linear and of a logarithmic axis. [-]"""
+"""First digits of the ticks of an axis. [-]"""
 _ROOM = 0.04
 """Room that a linear axis leaves beyond its values, of their span. [-]"""
 
 
 def _kind(name: str) -> Any:
     return field(default=name, init=False)
-
-
-@dataclass(frozen=True)
-class Action:
-    """A button. Pressed, it hands its name and value to the page."""
-
-    label: str
-    name: str
-    value: str | int | float = ""
 
 
 @dataclass(frozen=True)
@@ -59,16 +49,6 @@ def linear_axis(title: str, values: Array, text: Callable[[float], str], most: i
     step = next(size * digit for digit in _STEPS if (high - low) / (size * digit) <= most)
     places = step * np.arange(np.ceil(low / step), np.floor(high / step) + 1.0)
     return Axis(title, low, high, tuple((float(place), text(place)) for place in places))
-
-
-def log_axis(title: str, values: Array, text: Callable[[float], str]) -> Axis:
-    """A logarithmic axis over positive values, with ticks at 1, 2 and 5 times powers of ten."""
-    low = float(np.min(values))
-    high = float(np.max(values))
-    powers = 10.0 ** np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1.0)
-    places = [power * digit for power in powers for digit in _DIGITS]
-    ticks = tuple((place, text(place)) for place in places if low <= place <= high)
-    return Axis(title, low, high, ticks, log=True)
 
 
 @dataclass(frozen=True)
@@ -186,7 +166,7 @@ class Head:
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell: a text, a grey second line, a range or ticks on the column's scale, a button."""
+    """A cell: a text, a grey second line, a range or ticks on the column's scale."""
 
     text: str = ""
     grey: str = ""
@@ -195,7 +175,6 @@ class Cell:
     """Low, middle and high of a bar with a dot."""
     ticks: tuple[float, ...] = ()
     color: str = ""
-    action: Action | None = None
 
 
 @dataclass(frozen=True)
@@ -218,10 +197,9 @@ class SheetTable:
 
 @dataclass(frozen=True)
 class GreyLine:
-    """A grey line, with a button where there is something to do."""
+    """A grey line."""
 
     text: str
-    action: Action | None = None
     kind: str = _kind("note")
 
 
@@ -248,6 +226,5 @@ class Sheet:
     """Part of the headline that is colored."""
     reason: str = ""
     amber: str = ""
-    amber_action: Action | None = None
     rows: Sequence[tuple[Block, ...]] = ()
     """Blocks that stand side by side where there is room."""

@@ -130,8 +130,12 @@ def by_fit(found: DesignSpace) -> tuple[Array, Array]:
     """Speedup and time per token of all designs by the fit, not carried to the start's own."""
     served = found.baseline.served
     fit = found.baseline.by_fit
-    gains = np.where(found.n_draft > 0, fit.speedup / served.speedup, 1.0)
-    return found.speedup * gains, found.tpot_s * (fit.tpot_s / served.tpot_s)
+    lost = fit.speedup / served.speedup
+    drafts = found.n_draft > 0
+    times = fit.tpot_s / served.tpot_s
+    return found.speedup * np.where(drafts, lost, 1.0), found.tpot_s * times * np.where(
+        drafts, 1.0, lost
+    )
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from _pytest.mark import ParameterSet
 
 from advisor.answers import advice as advice_module
 from advisor.answers import outcome as outcome_module
@@ -408,12 +407,6 @@ def test_serve_with_own_points_has_no_more(first_page: Any, app_url: str) -> Non
     first_page.wait_for_selector(HEADLINE)
     wait_until_drawn(first_page)
     assert len(words_on_screen(first_page)) <= 100, " ".join(words_on_screen(first_page))
-
-
-def wordy(*values: str, words: int) -> ParameterSet:
-    """A first screen that misses the bar, with what it reached."""
-    reason = f"{words} words on one screen"
-    return pytest.param(*values, marks=pytest.mark.xfail(raises=AssertionError, reason=reason))
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ _HEAD = """# Command line
 
 `python -m advisor COMMAND`, or `advisor COMMAND` where it is installed. Every command ends with 0, or with 2 and one
 sentence on bad input; `COMMAND --help` prints what stands here. Lines fit the terminal, 100 characters at most; tables
-are coloured on a terminal alone, and not at all where `NO_COLOR` is set. This page is written from the commands
+are colored on a terminal alone, and not at all where `NO_COLOR` is set. This page is written from the commands
 (`python -m tests.golden.cli_reference`).
 
 Completion of commands and options by the shell, for bash (zsh and fish likewise):

@@ -21,7 +21,7 @@ from advisor.measured.readers.base import TEMPORARY, Format
 from tests.golden.readers import FIXTURES, names
 
 FILE = Path(__file__).resolve().parents[2] / "docs/formats.md"
-_INDEX = re.compile(r"\| id \| file \| recognised by \|\n.*?(?=\n\n)", re.DOTALL)
+_INDEX = re.compile(r"\| id \| file \| recognized by \|\n.*?(?=\n\n)", re.DOTALL)
 _COLUMNS = re.compile(r"\| column \| unit \| type \| range .*?(?=\n\n)", re.DOTALL)
 _FIELDS = "\n## Fields, reader by reader\n"
 _HEAD = f"""{_FIELDS}
@@ -71,8 +71,8 @@ def examples() -> dict[str, list[Sample]]:
     return by_format
 
 
-def recognised_by(item: Format, samples: list[Sample]) -> str:
-    """How a format is recognised: its fields, its header's cells, one of its lines, or in words."""
+def recognized_by(item: Format, samples: list[Sample]) -> str:
+    """How a format is recognized: its fields, its header's cells, one of its lines, or in words."""
     if item.wants:
         return "fields " + ", ".join(
             " or ".join(f"`{path}`" for path in field.split("|")[:3])
@@ -92,9 +92,9 @@ def recognised_by(item: Format, samples: list[Sample]) -> str:
 def index() -> str:
     """All formats in the order in which they are tried."""
     by_format = examples()
-    lines = ["| id | file | recognised by |", "|---|---|---|"]
+    lines = ["| id | file | recognized by |", "|---|---|---|"]
     for item in FORMATS:
-        how = recognised_by(item, by_format.get(item.id, []))
+        how = recognized_by(item, by_format.get(item.id, []))
         lines.append(f"| `{item.id}` | {item.name} | {how} |")
     return "\n".join(lines)
 

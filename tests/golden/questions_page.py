@@ -188,7 +188,7 @@ def page() -> str:
     """The page."""
     parts = [
         "# Questions, and the command that answers each",
-        "Of the kind that is asked in public threads. Below each command stand the lines that "
+        "Questions that people ask in public threads. Below each command stand the lines that "
         "answer it, as printed; `python -m tests.golden.questions_page` writes them.",
     ]
     with in_a_folder(COLUMNS):

@@ -28,7 +28,7 @@ MAPPING = {
 
 
 def test_own_headers_are_read_by_a_mapping_with_units_and_the_file_s_own_hash() -> None:
-    with pytest.raises(AdvisorError, match="not recognised"):
+    with pytest.raises(AdvisorError, match="not recognized"):
         read_upload("own.csv", OWN)
     read = read_upload("own.csv", OWN, columns=MAPPING).result
     assert read.frame["batch_size"].tolist() == [1, 8]

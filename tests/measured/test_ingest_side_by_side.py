@@ -238,7 +238,7 @@ def test_columns_of_any_name_can_be_mapped_to_a_pair(metric):
         assert frame[column].to_numpy(float) == pytest.approx(si)
 
 
-def test_a_pair_in_a_file_that_is_not_recognised_is_named_with_what_it_lacks(golden):
+def test_a_pair_in_a_file_that_is_not_recognized_is_named_with_what_it_lacks(golden):
     with pytest.raises(
         AdvisorError, match=r"off \(baseline_value\), on \(sd_value\) are understood"
     ) as refused:
@@ -405,7 +405,7 @@ def test_gaps_that_are_shorter_with_drafts_are_between_tokens(
 def test_a_row_that_says_no_k_of_its_own_is_named_and_other_tables_stay_what_they_are():
     with pytest.raises(AdvisorError, match=r"each with a K of its own .* not off and run A"):
         read_upload("wide.csv", b"setup,bs=1,bs=8\noff,60,48\nrun A,70,45\n")
-    with pytest.raises(AdvisorError, match="not recognised"):
+    with pytest.raises(AdvisorError, match="not recognized"):
         read_upload("wide.csv", b"city,1,8\nRome,60,48\nOslo,70,45\n")
 
 

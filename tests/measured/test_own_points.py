@@ -116,7 +116,7 @@ def test_a_round_timed_beside_a_plain_step_has_the_speedup_of_its_accepted_token
     [
         (rows(batches=(1.0, 8.0)), "2 batches of plain decoding"),
         (rows(model="gpt-oss-20b"), "0 batches of plain decoding"),
-        ("hello\n", "not recognised"),
+        ("hello\n", "not recognized"),
     ],
 )
 def test_a_file_without_a_sweep_of_the_scenario_is_refused_with_what_was_found(

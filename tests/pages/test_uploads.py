@@ -266,7 +266,7 @@ def test_headers_of_ones_own_are_mapped_in_a_form_that_guesses_and_takes_each_me
     golden: Golden,
 ) -> None:
     test = upload(page(), "own.csv", OWN)
-    assert "not recognised" in test.error[0].value
+    assert "not recognized" in test.error[0].value
     guesses = {
         str(item.key)[4:]: item.value for item in test.selectbox if str(item.key).startswith("map_")
     }

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from advisor.show.sheet import Cell, GreyLine, Row, Sheet, linear_axis, log_axis
+from advisor.show.sheet import Cell, GreyLine, Row, Sheet, linear_axis
 from advisor.text import json_values
 
 
@@ -21,14 +21,8 @@ def test_a_linear_axis_holds_its_values_and_has_a_few_ticks_inside(values):
     assert np.allclose(np.diff(places), places[1] - places[0])
 
 
-def test_a_logarithmic_axis_has_its_ticks_at_one_two_and_five():
-    axis = log_axis("ms", np.array([0.8, 60.0]), "{:g}".format)
-    assert [text for _, text in axis.ticks] == ["1", "2", "5", "10", "20", "50"]
-    assert axis.log
-
-
 def test_a_sheet_is_plain_values_with_the_kind_of_each_block():
     sheet = Sheet("K = 4", rows=((GreyLine("one"),),))
     plain = json.loads(json.dumps(json_values(sheet)))
-    assert plain["rows"] == [[{"text": "one", "action": None, "kind": "note"}]]
+    assert plain["rows"] == [[{"text": "one", "kind": "note"}]]
     assert json_values(Row((Cell("1", range=(0.5, 1.0, 2.0)),)))["cells"][0]["range"] == [0.5, 1, 2]

@@ -77,11 +77,13 @@ def design_space(
     batches, question : as of `make_question`.
     Raises AdvisorError for a dense baseline, a search too large, and as `make_question` does.
     """
-    measured_setup = scenario if isinstance(scenario, Setup) else load_setup(scenario)
+    # Loads of the baseline's experts say nothing of another number of experts.
+    measured_setup = without_own_loads(
+        scenario if isinstance(scenario, Setup) else load_setup(scenario)
+    )
     # All designs are costed by the fit alone: measured rows, which few shapes have, would not
-    # compare with it. Nor do loads of the baseline's experts say anything of another number of
-    # experts.
-    setup = by_form(without_own_loads(measured_setup))
+    # compare with it.
+    setup = by_form(measured_setup)
     moe = setup.architecture.moe
     if moe is None:
         raise AdvisorError(

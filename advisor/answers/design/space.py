@@ -254,14 +254,17 @@ def carried(start: Served, by_fit: Served, designs: Served) -> Served:
 
     start, by_fit : the start as Serve has it and by the fit, [nB, 1]. What one is over the other
         scales every design, so that only ratios to the start are the fit's. Nothing drafts to be
-        slower.
+        slower; where the start drafts as served and not by the fit, others draft as it does.
     """
     rows = (-1, *(1,) * (designs.tpot_s.ndim - 1))
     gains = (start.speedup / by_fit.speedup).reshape(rows)
     times = (start.tpot_s / by_fit.tpot_s).reshape(rows)
-    drafts = (designs.n_draft > 0) | (by_fit.n_draft.reshape(rows) == 0)
-    speedups = np.where(drafts, np.maximum(designs.speedup * gains, 1.0), 1.0)
-    return Served(speedups, designs.tpot_s * times, designs.n_draft)
+    of_start = np.where(by_fit.n_draft == 0, start.n_draft, 0).reshape(rows)
+    n_draft = np.where(designs.n_draft > 0, designs.n_draft, of_start)
+    gain = designs.speedup * gains
+    speedups = np.where(n_draft > 0, np.maximum(gain, 1.0), 1.0)
+    tpot_s = designs.tpot_s * times * (gain / speedups)
+    return Served(speedups, tpot_s, np.where(speedups > 1.0, n_draft, 0).astype(np.int16))
 
 
 def served(setup: Setup, both: Arms, drafts: NDArray[np.int64]) -> Served:
@@ -497,7 +500,7 @@ class DesignSpace:
         index = np.flatnonzero(self.failed == 0)
         return index[np.argsort(-self.score[index], kind="stable")]
 
-    def width_ends(self, allowed: NDArray[np.bool_], *, widest: bool = False) -> NDArray[np.intp]:
+    def width_ends(self, allowed: NDArray[np.bool_]) -> NDArray[np.intp]:
         """Designs among some that can be the best by the objective at some batch, rising.
 
         Of each (body, N, k, s) the narrowest, and for the speculative speedup the widest too. At a
@@ -508,7 +511,7 @@ class DesignSpace:
         mixes = self.mixes_of(index)
         moved = np.any(mixes[:, 1:] != mixes[:, :-1], axis=0)
         edge = np.concatenate([[True], moved])[: len(index)]
-        if widest or self.question.objective == "sd_speedup":
+        if self.question.objective == "sd_speedup":
             edge = edge | np.concatenate([moved, [True]])[: len(index)]
         return index[edge]
 

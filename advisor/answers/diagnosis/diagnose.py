@@ -223,8 +223,7 @@ def diagnose(
         for _, rule in all_rules()
     ]
     groups = [_of_batch(of_rule, stated_batch) for of_rule in by_rule if of_rule]
-    k_at_batch = decided_k(result.runs)
-    beside = [group for group in groups if all(_is_beside(each, k_at_batch) for each in group)]
+    beside = [group for group in groups if all(_is_beside(each, result.runs) for each in group)]
     counted = [group[0] for group in groups if group not in beside]
     fixed = None if result.contradicted else _fixed(counted)
     findings = tuple(_finding(group, fixed) for group in groups)
@@ -262,14 +261,14 @@ def diagnose(
     )
 
 
-def _is_beside(outcome: RuleOutcome, kept: Mapping[float, int]) -> bool:
+def _is_beside(outcome: RuleOutcome, runs: Sequence[UserRun]) -> bool:
     """Whether a fault of the settings is of a K that neither measured speedups nor the model would
     draft at that batch: its remedy changes nothing that is served."""
     comparison = outcome.run.comparison
     if outcome.kind != "configuration" or outcome.rule.expected or comparison is None:
         return False
     k = comparison.n_draft
-    best = kept.get(comparison.batch_size, 0)
+    best = decided_k(runs, comparison).get(comparison.batch_size, 0)
     return best not in (0, k) and comparison.recommended.n_draft != k
 
 

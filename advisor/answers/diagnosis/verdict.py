@@ -606,9 +606,9 @@ def _same_server(comparison: Comparison, compared: Iterable[Comparison]) -> list
     ]
 
 
-def decided_k(runs: Sequence[UserRun]) -> dict[float, int]:
-    """The K that measured speedups of runs decide, by batch. 0: no drafts."""
-    spans = _decision(runs, None).spans
+def decided_k(runs: Sequence[UserRun], subject: Comparison) -> dict[float, int]:
+    """The K that measured speedups of a run's server decide, by batch. 0: no drafts."""
+    spans = _decision(runs, subject).spans
     return {batch: span.k for span in spans for batch in span.batches}
 
 

@@ -63,9 +63,8 @@ class DrafterRow:
 
     @property
     def is_measured(self) -> bool:
-        """Whether its accepted length or a speedup here was measured with this model."""
-        known_from = None if self.length is None else self.length.known_from
-        return known_from in _MEASURED or bool(self.published)
+        """Whether its accepted length was measured with this model."""
+        return self.length is not None and self.length.known_from in _MEASURED
 
     @property
     def rank(self) -> tuple[bool, bool, float]:

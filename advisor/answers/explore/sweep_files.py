@@ -229,12 +229,12 @@ def _on_cluster(address: str) -> Iterator[tuple[Executor, int]]:
             )
         try:
             yield client.get_executor(), threads
-        except (KilledWorker, CancelledError, OSError) as error:
+        except (KilledWorker, CancelledError) as error:
             raise AdvisorError(_LOST) from error
-        except (ImportError, RuntimeError) as error:
+        except (ImportError, OSError, RuntimeError) as error:
             raise AdvisorError(
                 f"a worker cannot compute parts ({_first(error)}); install moe-sd-advisor[cluster] "
-                "of this release on every worker"
+                "of this release on every worker, and look that the cluster still runs"
             ) from error
 
 

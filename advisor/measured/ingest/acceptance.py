@@ -341,7 +341,7 @@ def read_acceptance_file(
     conditional: bool = False,
     k: int | None = None,
 ) -> AcceptanceRates:
-    """Acceptance by position from a file, recognised by its content.
+    """Acceptance by position from a file, recognized by its content.
 
     Parameters
     ----------

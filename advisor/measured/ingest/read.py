@@ -76,12 +76,12 @@ _OURS = (TEMPLATE, RECORDS)
 
 
 def read_upload(name: str, data: bytes, columns: Mapping[str, str] | None = None) -> Measured:
-    """Read a benchmark result of any known format, recognised by its content alone.
+    """Read a benchmark result of any known format, recognized by its content alone.
 
     Parameters: `name` is used in messages only; `data` the bytes as uploaded (plain, gzip, or a zip
     of one file); `columns` renames headers of a CSV, {theirs: ours}; what COMMA and TIMES are
     mapped to says what commas in numbers mark, and the unit of times that name none.
-    Raises AdvisorError, and nothing else, when the file is not recognised, exceeds a limit, or
+    Raises AdvisorError, and nothing else, when the file is not recognized, exceeds a limit, or
     carries nothing that can be used.
     """
     file_name = shorten(name) or "the upload"
@@ -299,16 +299,16 @@ def detect(sample: Sample) -> Format:
         raise AdvisorError(f"{sample.name} cannot be used: {reason}")
     if sample.kind == "text" and not _is_table(sample):
         raise UnrecognizedFileError(
-            f"{sample.name} is not recognised: {_seen(sample)}; expected what a benchmark or a "
+            f"{sample.name} is not recognized: {_seen(sample)}; expected what a benchmark or a "
             "server wrote, its launch line, or a table. Two numbers of your own go in by `advisor "
             "diagnose --without 52ms --with 61ms --k 3 --batch 64`, or Two numbers on page Measure"
         )
     near = near_miss(sample)
     if near:
         reason, maps = near
-        raise UnreadColumnsError(f"{sample.name} is not recognised: {reason}", maps)
+        raise UnreadColumnsError(f"{sample.name} is not recognized: {reason}", maps)
     raise UnrecognizedFileError(
-        f"{sample.name} is not recognised: {_seen(sample)}; expected a benchmark's own result "
+        f"{sample.name} is not recognized: {_seen(sample)}; expected a benchmark's own result "
         "file (docs/formats.md lists them) or a table with a line of headers, or say --map "
         "theirs=ours"
     )

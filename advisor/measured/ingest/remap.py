@@ -546,7 +546,7 @@ def map_words(maps: Mapping[str, str]) -> list[str]:
 
 
 def near_miss(sample: Sample) -> tuple[str, dict[str, str]] | None:
-    """Parts that an unrecognised file has and lacks, and {theirs: ours} that its columns may mean.
+    """Parts that an unrecognized file has and lacks, and {theirs: ours} that its columns may mean.
     None where it resembles nothing.
 
     For JSON the known format of which it has the largest share of fields, at least half; else, and

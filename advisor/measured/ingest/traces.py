@@ -95,7 +95,7 @@ def read_traces(files: Sequence[tuple[str, bytes]], model: LayerCounts = NO_MODE
 
 
 def read_trace(name: str, data: bytes, model: LayerCounts = NO_MODEL) -> TraceFile:
-    """Read a routing trace, recognised by its content.
+    """Read a routing trace, recognized by its content.
 
     Parameters
     ----------

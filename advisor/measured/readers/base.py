@@ -119,7 +119,7 @@ Finish = Callable[[pd.DataFrame, RawRows], None]
 
 @dataclass(frozen=True)
 class Format:
-    """A format that can be read: its id, the tool's name for it, how it is recognised and read.
+    """A format that can be read: its id, the tool's name for it, how it is recognized and read.
 
     `detect` scores a sample from 0 to 1 by its content alone. `wants`: the fields of a JSON record
     that it goes by (`a|b`: either; dots descend), so that a near miss can be told what it lacks.

@@ -291,21 +291,6 @@ LIMITS_OF_LAWS = (*LAW_LIMITS, ROUTING_NOTE)
 """Gaps in the laws for quality and routing."""
 
 
-def best_name(answer: DesignAnswer) -> str:
-    """Name of the best design: `alternative` where the headline is to keep another."""
-    space = answer.space
-    is_named = answer.clear or space.baseline_problem or space.best == space.baseline_index()
-    return "best" if is_named else "alternative"
-
-
-def dial_value(dial: Dial, at: SupportsIndex) -> str:
-    """One value of a dial: `8 of 256` or `1 : 8`."""
-    shape = dial.designs[at]
-    if dial.name == "ratio":
-        return f"{shape.n_active} of {shape.n_experts}"
-    return f"{shape.n_shared:.3g} : {shape.n_active}"
-
-
 def loss_text(loss: float) -> str:
     """Time lost as a mark says it: `+0%`, `+4%`, or `no design` where nothing keeps the limits."""
     if np.isnan(loss):

@@ -308,7 +308,7 @@ def _command(diagnosis: Diagnosis, remedy: Remedy | None) -> Mapping[str, str] |
         return None
     if corrected := changed_line(diagnosis.launch_line, changes):
         return _as_command(worst, corrected, verdict.fixed_k, fixed_too=True)
-    measured = measured_speedups(diagnosis.result.runs).dropna().assign(decides=True)
+    measured = measured_speedups(diagnosis.result.runs, worst).dropna().assign(decides=True)
     measured = measured.astype({"draft_tokens_k": int})
     is_measured = not measured.empty
     k = verdict.fixed_k

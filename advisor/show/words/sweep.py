@@ -368,7 +368,7 @@ def fastest_of_each(best: pd.DataFrame, varied: Sequence[str]) -> str:
     cheapest = best.loc[best.groupby("batch_size")["usd"].idxmin()]
     least = {_named(row, varied) for row in cheapest.to_dict("records")}
     return (
-        f"{most} Cheapest a token: {listed(sorted(least))}; prices by the profiles (hardware ID)."
+        f"{most} Cheapest per token: {listed(sorted(least))}; prices by the profiles (hardware ID)."
     )
 
 

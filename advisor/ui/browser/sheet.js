@@ -1,6 +1,6 @@
 // A sheet of show/sheet.py, drawn from plain values. Texts are set as text, never as markup.
 
-const GREY = "fill:none;stroke:var(--faint);", pressed = (action, tell, css) => node("button", { class: css || "", onclick: () => tell("act", [action.name, action.value]) }, action.label);
+const GREY = "fill:none;stroke:var(--faint);";
 
 /** From values of an axis to places between two ends. */
 function scale(axis, from, to) {
@@ -12,8 +12,6 @@ const SHAPES = {
   dot: (x, y, color) => dot(x, y, 4.5, `fill:var(--${color});stroke:var(--page);stroke-width:1`),
   speck: (x, y, color) => dot(x, y, 2.6, `fill:var(--${color});opacity:.6`),
   ring: (x, y, color) => dot(x, y, 4.5, `fill:var(--page);stroke:var(--${color});stroke-width:1.6`),
-  diamond: (x, y, color) => diamond(x, y, 5, `fill:var(--${color});stroke:var(--page);stroke-width:.8`),
-  hollow: (x, y, color) => diamond(x, y, 5, `fill:none;stroke:var(--${color});stroke-width:1.4`),
 };
 
 /** A plate in a width: names stand at the ends of lines where they fit, else at their starts. */
@@ -81,24 +79,24 @@ const BLOCKS = {
     seen.observe(plot);
     return node("section", {}, node("h2", {}, p.title), plot);
   },
-  table(t, tell) {
+  table(t) {
     const css = (head) => (head.words ? "words" : ""), rows = t.rows.map((row) => node("tr", { class: row.chosen ? "chosen" : "" }, row.cells.map((cell, i) => {
       const drawing = cell.range || cell.ticks.length ? bar(cell, t.heads[i].scale) : "", said = cell.bold ? node("b", { class: "bold" }, cell.text) : drawing ? node("span", { class: "beside" }, cell.text) : cell.text;
-      const grey = cell.grey ? node("span", { class: "grey" }, cell.grey) : "", does = cell.action ? pressed(cell.action, tell) : "";
-      return node(i ? "td" : "th", { class: css(t.heads[i]), scope: i ? null : "row", style: cell.color && !drawing ? `color:var(--${cell.color})` : null }, drawing, said, grey, does);
+      const grey = cell.grey ? node("span", { class: "grey" }, cell.grey) : "";
+      return node(i ? "td" : "th", { class: css(t.heads[i]), scope: i ? null : "row", style: cell.color && !drawing ? `color:var(--${cell.color})` : null }, drawing, said, grey);
     })));
     const heads = t.heads.map((head) => node("th", { scope: "col", class: css(head), title: head.hint || null }, head.label));
     const table = node("table", {}, node("thead", {}, node("tr", {}, heads)), node("tbody", {}, rows));
     return node("section", {}, t.title ? node("h2", {}, t.title) : "", node("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": t.title || t.heads[0].label }, table));
   },
-  note: (one, tell) => node("p", { class: "note" }, one.text, one.action ? pressed(one.action, tell) : ""),
+  note: (one) => node("p", "note", one.text),
   copy: (one) => node("section", { class: "launch" }, command({ ...one, label: one.title })),
 };
 
-export default function ({ data, parentElement, setTriggerValue: tell }) {
-  const { headline, emphasis, reason, amber, amber_action, rows } = data, at = emphasis ? headline.indexOf(emphasis) : -1;
+export default function ({ data, parentElement }) {
+  const { headline, emphasis, reason, amber, rows } = data, at = emphasis ? headline.indexOf(emphasis) : -1;
   const title = at < 0 ? [headline] : [headline.slice(0, at), node("span", { style: "color:var(--schedule)" }, emphasis), headline.slice(at + emphasis.length)];
-  const top = [headline ? node("h1", {}, title) : "", reason ? node("p", { class: "reason" }, reason) : "", amber ? node("p", { class: "amber" }, amber, amber_action ? pressed(amber_action, tell) : "") : ""];
+  const top = [headline ? node("h1", {}, title) : "", reason ? node("p", { class: "reason" }, reason) : "", amber ? node("p", { class: "amber" }, amber) : ""];
   const box = parentElement.querySelector(".sheet") || parentElement.appendChild(node("div", { class: "live sheet" }));
-  box.replaceChildren(...top.filter(Boolean), ...rows.map((blocks) => node("div", { class: "row" }, blocks.map((one) => BLOCKS[one.kind](one, tell)))));
+  box.replaceChildren(...top.filter(Boolean), ...rows.map((blocks) => node("div", { class: "row" }, blocks.map((one) => BLOCKS[one.kind](one)))));
 }

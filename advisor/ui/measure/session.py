@@ -139,7 +139,7 @@ def with_headers(file: UploadFile, alone: bool) -> UploadFile:
         )
     problem = file.problem
     if headers and file.unrecognized:
-        problem = f"{file.name} is not recognised by its headers; say below which column is which"
+        problem = f"{file.name} is not recognized by its headers; say below which column is which"
     return replace(file, headers=headers, data=file.data if headers else b"", problem=problem)
 
 

@@ -19,8 +19,8 @@ from advisor.catalog.hardware import hardware_called, model_name
 from advisor.measured.ingest.columns import COLUMNS
 from advisor.measured.ingest.result import csv_of
 from advisor.measured.ingest.rows import Measured
-from advisor.measured.own_points import plain_sweep_of
 from advisor.measured.observations import QUANTITIES
+from advisor.measured.own_points import plain_sweep_of
 from advisor.measured.points import Refused
 from advisor.measured.refit import MIN_POINTS, before_after, curve_groups
 from advisor.measured.refit_result import RefitResult
