@@ -96,7 +96,7 @@ class Dot:
     y: float
     color: str
     title: str
-    shape: Literal["dot", "speck", "ring", "diamond", "hollow"] = "dot"
+    shape: Literal["dot", "speck", "ring"] = "dot"
     """A speck is one of hundreds."""
     name: str = ""
 

@@ -269,7 +269,7 @@ def test_the_fastest_at_each_batch_are_named_with_their_ties() -> None:
     )
     best = best.assign(usd=[2.0, 1.0, 1.0, 1.0])
     assert fastest_of_each(best, ["engine"]).endswith(
-        " Cheapest a token: a and b; prices by the profiles (hardware ID)."
+        " Cheapest per token: a and b; prices by the profiles (hardware ID)."
     )
 
 
