@@ -63,8 +63,9 @@ _ZONE_COLORS = {WORSE: "new", 1: "few", AS_GOOD: "sweet"}
 _PINS = ("pin-3", "pin-1", "pin-4", "pin-2")
 """Colors of the batches but the target's, rising, and of the user's designs."""
 _QUALITY = Scale(0.5, 1.7, 1.0)
-_OF_QUALITY = -2 % len(DESIGN_COLUMNS)
-"""Scale of the ticks of quality over the start's, and their column. Own choice. [-]"""
+"""Scale of the ticks of quality over the start's. Own choice. [-]"""
+_OF_QUALITY = len(DESIGN_COLUMNS) - 2
+"""Column of these ticks."""
 _CLOUD = 250
 _PARETO_QUALITY = (0.62, 1.42)
 

@@ -135,7 +135,7 @@ def test_a_log_goes_to_the_run_with_speculation_and_the_other_line_to_the_plain_
 @pytest.mark.parametrize(
     ("name", "data", "message"),
     [
-        ("note.txt", b"it was slow\n", "not recognised"),
+        ("note.txt", b"it was slow\n", "not recognized"),
         ("empty.json", b"", "empty"),
         ("array.npy", b"\x93NUMPY\x01\x00", "NumPy"),
     ],
@@ -874,3 +874,6 @@ def test_a_fault_of_runs_that_nobody_would_serve_stands_beside_the_verdict() -> 
     assert kept == 3
     alone = grid[(grid["draft_tokens_k"] == "5") & (grid["batch_size"] == "128")]
     assert of_rows(alone).verdict.case == "misconfigured", "no other run is kept there"
+    others = grid[grid["batch_size"] == "128"].copy()
+    others.loc[others["draft_tokens_k"] != "5", "hardware_id"] = "b200-sxm"
+    assert of_rows(others).verdict.case == "misconfigured", "another server's K serves nobody here"

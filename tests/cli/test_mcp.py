@@ -92,6 +92,10 @@ def test_a_reply_over_http_is_the_one_over_standard_output(port: int) -> None:
     assert posted(port, {"jsonrpc": "2.0", "method": "notifications/initialized"}) == (202, "")
     unknown = mcp.request(1, "resources/list")
     assert posted(port, unknown)[0] == 200, "404 meant the end of a session before 2026-07-28"
+    call = mcp.request(1, "tools/call", name="advice", arguments={})
+    status, body = posted(port, call)
+    assert (status, json.loads(body)["error"]["code"]) == (200, -32602)
+    assert "'advice'" in body
 
 
 @pytest.mark.parametrize(

@@ -174,6 +174,11 @@ def test_the_published_sample_sets_the_bar_and_becomes_k_by_batch(page: Any, app
     command = page.locator(".launch pre").inner_text().replace("\n", "")
     assert '"num_speculative_tokens":5' in command
     assert "[[1,2,3],[3,64,5],[65," in command
+    go_to(page, "Serve")
+    page.locator(ANSWER).wait_for()
+    wait_until_drawn(page)
+    assert not page.get_by_text("Yours: ").count(), "a sample decides nothing on Serve"
+    assert not page.get_by_text("You measured").count()
 
 
 def test_a_file_that_is_no_configuration_is_refused(page: Any, app_url: str, context: Any) -> None:

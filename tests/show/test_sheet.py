@@ -7,6 +7,8 @@ import json
 import numpy as np
 import pytest
 
+from advisor.answers.design.dials import Experts
+from advisor.show.design_sheet import own_names
 from advisor.show.sheet import Cell, GreyLine, Row, Sheet, linear_axis
 from advisor.text import json_values
 
@@ -26,3 +28,12 @@ def test_a_sheet_is_plain_values_with_the_kind_of_each_block():
     plain = json.loads(json.dumps(json_values(sheet)))
     assert plain["rows"] == [[{"text": "one", "kind": "note"}]]
     assert json_values(Row((Cell("1", range=(0.5, 1.0, 2.0)),)))["cells"][0]["range"] == [0.5, 1, 2]
+
+
+def test_designs_of_the_same_counts_are_told_apart_by_their_width():
+    designs = [Experts(128, 8, 0.0, width) for width in (800, 900)]
+    assert own_names([*designs, Experts(64, 4, 1.0, 800)]) == [
+        "8 of 128, width 800",
+        "8 of 128, width 900",
+        "4 of 64 + 1",
+    ]

@@ -260,11 +260,12 @@ def draw_live(advice: Advice) -> None:
             st.page_link(str(PAGES["measure"]), label="Compare", icon=":material/monitoring:")
     pins = _pins()
     price = st.session_state["load_price"]
-    answers = {pin: answer for pin in pins if (answer := tried(_pinned, pin)) is not None}
-    data = live_answer(advice, points, price, tuple(answers.values()))
+    answers = [(pin, tried(_pinned, pin)) for pin in pins]
+    beside = {pin: answer for pin, answer in answers if answer is not None}
+    data = live_answer(advice, points, price, tuple(beside.values()))
     _ANSWER(
         key=_KEY,
-        data=data | {"unpinnable": _unpinnable(scenario, pins), "pin_keys": list(answers)},
+        data=data | {"unpinnable": _unpinnable(scenario, pins), "pin_keys": list(beside)},
         on_pins_change=partial(_take_pins, scenario),
         on_moved_change=_take,
         on_how_change=_asked,
